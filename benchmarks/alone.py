@@ -12,7 +12,7 @@ import argparse
 import json
 import time
 
-from hetjax import runtime
+from hetjax.system import runtime
 
 if __name__ == "__main__":
     runtime.prepare()
@@ -22,14 +22,14 @@ import numpy as np
 from graph_file import read
 from step import MODELS, configuration
 
-from hetjax.command_line import run_command
-from hetjax.config import Config
-from hetjax.evaluate import Evaluator
-from hetjax.runtime import peak_memory
+from hetjax.options.command_line import run_command
+from hetjax.options.config import Config
 from hetjax.sampling.whole import count_edges
 from hetjax.sharding import mesh as meshes
+from hetjax.sharding.evaluate import Evaluator
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
+from hetjax.system.runtime import peak_memory
 
 
 def sampling(graph, config: Config, trainer, rounds: int) -> dict:

@@ -18,8 +18,10 @@ from evaluation import GRAPHS, HERE, ROOT
 HEAD = "| graph | edges | classes | package | logistic regression, s | label propagation, s | along | validation micro-F1, % | peak, MiB |"
 RUN = """
 import json, sys
-from hetjax import baselines, run_options, runtime
-from hetjax.load import load
+from hetjax.system import runtime
+from hetjax.tasks import baselines
+from hetjax.training import run_options
+from hetjax.datasets.load import load
 config, _, _ = run_options.read(sys.argv[1:])
 graph = load(config.data)
 found = baselines.baselines(graph, "micro_f1")

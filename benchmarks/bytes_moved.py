@@ -15,8 +15,8 @@ import numpy as np
 
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
+from hetjax.kernels.together import Together
 from hetjax.models.known import Known
-from hetjax.models.together import Together
 from hetjax.sampling.blocks import NO_NODE, Adjacency, Batch, Block, OneEdge
 
 NUMBER = 4  # bytes of a float32, and of an int32

@@ -1,4 +1,4 @@
-"""What this machine's operations take, beside the machine that the constants of orders are from (`hetjax/models/calibration.py`).
+"""What this machine's operations take, beside the machine that the constants of orders are from (`hetjax/kernels/calibration.py`).
 
 `python benchmarks/calibration.py` measures some times over, as a run does once, writes `benchmarks/results/calibration.md`, and prints it:
 of every operation the nanoseconds, least and most, and what a run here would count with.
@@ -7,13 +7,13 @@ of every operation the nanoseconds, least and most, and what a run here would co
 import argparse
 from pathlib import Path
 
-from hetjax import runtime
+from hetjax.system import runtime
 
 if __name__ == "__main__":
     runtime.prepare()
 
-from hetjax.models import calibration
-from hetjax.models.orders import Costs
+from hetjax.kernels import calibration
+from hetjax.kernels.orders import Costs
 
 OUT = Path(__file__).parent / "results" / "calibration.md"
 

@@ -44,7 +44,7 @@ PARTS = {"train_epoch": "training", "validate": "evaluation"}  # functions of `h
 
 def timed(options: list[str]) -> None:
     """Train, and print what took how long as a line of JSON."""
-    from hetjax import runtime
+    from hetjax.system import runtime
 
     runtime.prepare()
     import hetjax.train as command

@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 from graph_file import read, write
 
-from hetjax.command_line import run_command
 from hetjax.graph import csc
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.options.command_line import run_command
 
 
 def keyed(graph: HetGraph) -> HetGraph:

@@ -15,15 +15,15 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from hetjax.command_line import parse, run_command
-from hetjax.config import Data
-from hetjax.errors import InputError
-from hetjax.evaluate import ALIGNED
+from hetjax.datasets.load import load
 from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.npy import LONGEST_HEADER, header
 from hetjax.graph.schema import Relation, Schema
-from hetjax.load import load
-from hetjax.runtime import peak_memory
+from hetjax.options.command_line import parse, run_command
+from hetjax.options.config import Data
+from hetjax.sharding.evaluate import ALIGNED
+from hetjax.system.errors import InputError
+from hetjax.system.runtime import peak_memory
 
 CHUNK = 2**24  # bytes that are read at a time
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hetjax import runtime
+from hetjax.system import runtime
 
 if __name__ == "__main__":
     runtime.prepare()
@@ -27,7 +27,7 @@ import step
 import whole_graph
 from graph_file import read
 
-from hetjax.command_line import run_command
+from hetjax.options.command_line import run_command
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.registry import make_engine
 

@@ -4,7 +4,7 @@
 Shapes are drawn from a grid of rows, targets, edges a target, widths and features, with and without a gradient to the sources; `--rows` and the like give a GPU larger ones. A round takes every
 order once, so that both see the same machine; the time of an order is the least of the rounds.
 
-Writes `benchmarks/results/orders.md`: of every model how often the choice (`hetjax/models/orders.py`) is within 10 % of the best, and how much longer it
+Writes `benchmarks/results/orders.md`: of every model how often the choice (`hetjax/kernels/orders.py`) is within 10 % of the best, and how much longer it
 takes at the median and at worst. Of wide features: `--seed 9 --shapes 24 --rounds 2 --rows 20000 60000 150000 --targets 2000 20000 --degrees 4 16
 --widths 256 1024 --features 64 256 --out benchmarks/results/orders_wide.md`. Shapes whose layer takes under `--least` milliseconds are timed too, and counted apart: there the start of operations counts for more than they do.
 """
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hetjax import runtime
+from hetjax.system import runtime
 
 if __name__ == "__main__":
     runtime.prepare()
@@ -28,12 +28,12 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from hetjax.models import calibration, orders
+from hetjax.kernels import calibration, orders
+from hetjax.kernels.linear import fold_product
+from hetjax.kernels.partials import attended
+from hetjax.kernels.segment import multiply_first, neighbour_mean
 from hetjax.models.hgt import MutualAttention, Projection
-from hetjax.models.linear import fold_product
-from hetjax.models.partials import attended
 from hetjax.models.rgat import RelationAttention
-from hetjax.models.segment import multiply_first, neighbour_mean
 from hetjax.sampling.sampler import group
 
 OUT = Path(__file__).parent / "results" / "orders.md"

@@ -11,7 +11,7 @@ processes that never rest, and says how many times as long a step takes then. (A
 Writes `benchmarks/results/peers_grid.{json,md,png}`, after each process; rows of graphs that are not asked for stay there: milliseconds of a step, sampling
 and update included, the median of every round's median; how many times as long peers take, the median of the rounds and their spread; the parts of a step; peak
 memory; how many times as long as its floor (`bytes_moved.py`) hetjax's step takes; and of every model the median of the graphs, with the least and the most. Compilation is timed apart. HGT's softmax is over all relations
-in hetjax and PyG, and per relation in DGL, which has no other. hetjax keeps its buffers, as `hetjax.train` does (hetjax/runtime.py);
+in hetjax and PyG, and per relation in DGL, which has no other. hetjax keeps its buffers, as `hetjax.train` does (hetjax/system/runtime.py);
 `GLIBC_TUNABLES`, where it is set, is everybody's. `peak_mib` is of the whole process, the reading of the graph file included;
 of hetjax's up to its last step, because it measures the memory's bandwidth after that.
 """

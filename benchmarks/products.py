@@ -9,7 +9,7 @@ import time
 from argparse import ArgumentParser
 from pathlib import Path
 
-from hetjax import runtime
+from hetjax.system import runtime
 
 if __name__ == "__main__":
     runtime.prepare()
@@ -17,7 +17,7 @@ if __name__ == "__main__":
 import jax
 from tqdm import tqdm
 
-from hetjax.models import products
+from hetjax.kernels import products
 
 OUT = Path(__file__).parent / "results" / "products.md"
 SHAPES = (

@@ -51,7 +51,7 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
-from hetjax import runtime
+from hetjax.system import runtime
 
 if __name__ == "__main__":
     runtime.prepare()
@@ -66,11 +66,11 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 from tqdm import tqdm
 
-from hetjax.cache import tables
-from hetjax.models.attention import Attended, attend
+from hetjax.kernels import tables
+from hetjax.kernels.attention import Attended, attend
+from hetjax.kernels.native import platforms
+from hetjax.kernels.segment import _sum_by_rows, _sum_by_segments, by_source, by_target, neighbour_sum
 from hetjax.models.rgat import SLOPE
-from hetjax.models.segment import _sum_by_rows, _sum_by_segments, by_source, by_target, neighbour_sum
-from hetjax.native import platforms
 from hetjax.sampling.blocks import NO_NODE, Adjacency
 from hetjax.sampling.sampler import group
 

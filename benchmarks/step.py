@@ -15,7 +15,7 @@ import time
 from dataclasses import replace
 from typing import NamedTuple
 
-from hetjax import runtime
+from hetjax.system import runtime
 
 if __name__ == "__main__":
     runtime.prepare()
@@ -25,15 +25,16 @@ import jax
 import numpy as np
 from graph_file import held, read
 
-from hetjax.command_line import run_command
-from hetjax.config import Config, Model, Sampling, Train
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.metrics import ProgramCounter
-from hetjax.models import hgt, rgat, rgcn, segment
-from hetjax.native import platforms
+from hetjax.kernels import segment
+from hetjax.kernels.native import platforms
+from hetjax.models import hgt, rgat, rgcn
+from hetjax.options.command_line import run_command
+from hetjax.options.config import Config, Model, Sampling, Train
 from hetjax.sampling.blocks import Batch
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.registry import make_engine
+from hetjax.tasks.metrics import ProgramCounter
 from hetjax.train import with_upcoming
 
 MODELS = {"rgcn": {}, "rgat": {"heads": 4}, "hgt": {"heads": 4}}

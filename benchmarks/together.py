@@ -12,14 +12,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hetjax import runtime
+from hetjax.system import runtime
 
 if __name__ == "__main__":
     runtime.prepare()
 
 import step
 
-from hetjax.models import grouping
+from hetjax.kernels import grouping
 
 HERE = Path(__file__).parent
 LIMITS = -1, 3_000, 6_000, 12_000, 24_000, 48_000

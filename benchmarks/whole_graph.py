@@ -11,7 +11,7 @@ import json
 import statistics
 import time
 
-from hetjax import runtime
+from hetjax.system import runtime
 
 if __name__ == "__main__":
     runtime.prepare()
@@ -20,8 +20,8 @@ import bytes_moved
 import jax
 from graph_file import held, read
 
-from hetjax.command_line import run_command
-from hetjax.config import Config, Model, Sampling, Train
+from hetjax.options.command_line import run_command
+from hetjax.options.config import Config, Model, Sampling, Train
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.registry import make_engine
 

@@ -14,8 +14,9 @@ LINK = re.compile(r"(\]\()([^)#\s]+)")
 
 sys.path.insert(0, str(ROOT))
 
-from hetjax import convert, predict, reference, sweep  # noqa: E402
-from hetjax.config import SECTIONS, Processes  # noqa: E402
+from hetjax import convert, predict, sweep  # noqa: E402
+from hetjax.options import reference  # noqa: E402
+from hetjax.options.config import SECTIONS, Processes  # noqa: E402
 from hetjax.partition import __main__ as partition  # noqa: E402
 from hetjax.partition.stream import command as streams  # noqa: E402
 from hetjax.sharding import registry  # noqa: E402

@@ -9,7 +9,7 @@ import flax.linen as nn
 import jax
 
 import hetjax
-from hetjax.models.segment import neighbour_sum
+from hetjax.kernels.segment import neighbour_sum
 from hetjax.sampling.blocks import Adjacency
 
 

@@ -14,18 +14,18 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from hetjax.command_line import parse, run_command
-from hetjax.config import Data
+from hetjax.datasets.load import load
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
-from hetjax.load import load
+from hetjax.kernels import partials
+from hetjax.kernels.partials import Attention, Monoid
 from hetjax.metapaths import composed, metapaths
-from hetjax.models import partials
 from hetjax.models.dropout import NodeMasks, dropped
 from hetjax.models.layer import Layer
-from hetjax.models.partials import Attention, Monoid
 from hetjax.models.rgat import RelationAttention
+from hetjax.options.command_line import parse, run_command
+from hetjax.options.config import Data
 from hetjax.sampling.blocks import Adjacency
 
 ATTENTION = 128  # width of the attention over metapaths, as in the paper

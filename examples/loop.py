@@ -6,10 +6,10 @@ Its losses are those of `python -m hetjax.train` with the same options; checkpoi
 and meshes are what `hetjax.train` adds to it.
 """
 
-from hetjax.config import Config, Data, Model, Sampling, Train
-from hetjax.load import load
-from hetjax.metrics import quality
+from hetjax.datasets.load import load
+from hetjax.options.config import Config, Data, Model, Sampling, Train
 from hetjax.sharding.registry import make_engine
+from hetjax.tasks.metrics import quality
 
 
 def train(config: Config) -> list[float]:

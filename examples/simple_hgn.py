@@ -13,14 +13,14 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
-from hetjax.models import partials
-from hetjax.models.attention import attend
+from hetjax.kernels import partials
+from hetjax.kernels.attention import attend
+from hetjax.kernels.partials import Attention, Monoid
 from hetjax.models.dropout import NodeMasks, dropped, edge_keep_mask
 from hetjax.models.layer import LOCAL, Exchange, Layer
-from hetjax.models.partials import Attention, Monoid
 from hetjax.sampling.blocks import Adjacency
+from hetjax.system.errors import InputError
 
 SLOPE = 0.05  # of the leaky ReLU below zero, as in the authors' code
 EDGES = 64  # width of the embeddings of relations, as there

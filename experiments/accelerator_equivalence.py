@@ -23,7 +23,7 @@ from runs import ROOT, replace_rows
 
 sys.path.insert(0, str(ROOT))
 
-from hetjax import runtime
+from hetjax.system import runtime
 
 if __name__ == "__main__":
     runtime.prepare()

@@ -8,7 +8,7 @@ The options are those of the examples; every epoch is evaluated on the whole gra
 the epochs between two averages; 0 is training on the whole graph. Splits are the public ones (of Coauthor-Physics one drawn as Shchur et al. do), so seeds differ in weights and dropout.
 """
 
-from hetjax import runtime
+from hetjax.system import runtime
 
 if __name__ == "__main__":
     runtime.prepare()
@@ -27,16 +27,16 @@ from runs import ROOT, read_rows, replace_rows
 matplotlib.use("agg")
 from matplotlib import pyplot as plt
 
-from hetjax import metrics
 from hetjax.cache.features import Features
-from hetjax.command_line import parse
-from hetjax.config import SECTIONS, Config
+from hetjax.datasets.load import load
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.load import load
-from hetjax.progress import Progress
+from hetjax.options.command_line import parse
+from hetjax.options.config import SECTIONS, Config
 from hetjax.sampling.whole import whole_graph
 from hetjax.sharding import mesh
 from hetjax.sharding.registry import config_of, make_engine, sections
+from hetjax.tasks import metrics
+from hetjax.training.progress import Progress
 
 OUT = Path(__file__).parent / "results" / "averaging.csv"
 KEYS = ("graph", "model", "every", "seed")

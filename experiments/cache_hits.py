@@ -25,9 +25,9 @@ from tqdm import tqdm
 from hetjax.cache.allocate import RowWorth, allocate
 from hetjax.cache.hotness import reads
 from hetjax.cache.penalty import measure
-from hetjax.config import Cache, Config, Mesh, Model, Sampling, Train
 from hetjax.datasets.synthetic import generate
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.options.config import Cache, Config, Mesh, Model, Sampling, Train
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.registry import make_engine
 

@@ -1,4 +1,4 @@
-"""What the numbers that hetjax/choices.py gives reach on the validation nodes, beside others in their place, one changed at a time.
+"""What the numbers that hetjax/recipe/choices.py gives reach on the validation nodes, beside others in their place, one changed at a time.
 
 `HETJAX_DATA=... python experiments/chosen_constants.py` trains every graph of `VARIED` with the options that the graph chooses, and again with each other value of each
 option, with the same seeds, and writes `experiments/results/chosen_constants.csv`: a row per value, with what it has on the validation

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hetjax.command_line import parse
-from hetjax.config import SECTIONS, Config
+from hetjax.options.command_line import parse
+from hetjax.options.config import SECTIONS, Config
 from hetjax.partition import EdgeCut
 from hetjax.processes.group import ProcessGroup
 from hetjax.sampling.sampler import ALL

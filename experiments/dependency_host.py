@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hetjax import runtime
+from hetjax.system import runtime
 
 if __name__ == "__main__":
     runtime.prepare()
@@ -24,7 +24,7 @@ if __name__ == "__main__":
 from dependency_counts import config_of, predicted, rows_of, setup_of
 from hosts import DEVICE, shape
 
-from hetjax.config import Processes
+from hetjax.options.config import Processes
 from hetjax.processes.launch import process_group
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry

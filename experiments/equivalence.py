@@ -24,10 +24,10 @@ from tests import quick  # isort: split
 
 quick.compile_quickly()
 
-from hetjax.errors import InputError
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import setup
+from hetjax.system.errors import InputError
 from tests.equivalence import GRAPHS, MODELS, Errors, alone, floats, on_mesh, setting
 from tests.many import Case, compare_in
 

@@ -13,8 +13,8 @@ import csv
 from collections import Counter
 from pathlib import Path
 
-from hetjax.errors import InputError
 from hetjax.ingest import configuration
+from hetjax.system.errors import InputError
 
 RESULTS = Path(__file__).parent / "results" / "graphstorm_configurations.csv"
 

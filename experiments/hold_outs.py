@@ -17,14 +17,14 @@ import numpy as np
 from all_nodes import of_all_nodes
 from tqdm import tqdm
 
-from hetjax import metrics
-from hetjax.command_line import parse
-from hetjax.config import Config, Data, Model, Sampling, Train
+from hetjax.datasets.load import load
 from hetjax.datasets.splits import hold_out
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.load import load
+from hetjax.options.command_line import parse
+from hetjax.options.config import Config, Data, Model, Sampling, Train
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
+from hetjax.tasks import metrics
 
 ROOT = Path(__file__).parent.parent
 SECTIONS = {"data": Data, "model": Model, "sampling": Sampling, "train": Train}

@@ -11,7 +11,7 @@ Run `k` has the seed `k`. It has the files' only split on `public`, the files' s
 it, all nodes' logits are computed at once, without dropout.
 """
 
-from hetjax import runtime
+from hetjax.system import runtime
 
 if __name__ == "__main__":
     runtime.prepare()
@@ -30,16 +30,16 @@ from all_nodes import of_all_nodes
 from runs import ROOT, read_rows, replace_rows
 from tqdm import tqdm
 
-from hetjax import metrics
 from hetjax.cache.features import Features
-from hetjax.checkpoint import parameters
-from hetjax.command_line import parse
-from hetjax.config import SECTIONS, Config
+from hetjax.datasets.load import load
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.load import load
-from hetjax.progress import Progress
+from hetjax.options.command_line import parse
+from hetjax.options.config import SECTIONS, Config
 from hetjax.sharding.registry import config_of, make_engine, sections
 from hetjax.sharding.strategy import setup
+from hetjax.tasks import metrics
+from hetjax.training.checkpoint import parameters
+from hetjax.training.progress import Progress
 
 OUT = Path(__file__).parent / "results" / "homogeneous_accuracy.csv"
 KEYS = ("graph", "split", "model", "run")

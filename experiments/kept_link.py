@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from hetjax import runtime
+from hetjax.system import runtime
 
 if __name__ == "__main__" and "--number" in sys.argv:
     runtime.prepare()
@@ -24,7 +24,7 @@ from dependency_runs import HYBRID
 from hosts import DEVICE, hosts, run, shape
 from runs import replace_rows
 
-from hetjax.config import Processes
+from hetjax.options.config import Processes
 from hetjax.processes.launch import process_group
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.dependency import link

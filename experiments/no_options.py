@@ -23,10 +23,11 @@ from runs import markdown, read_rows, replace_rows, train
 from tqdm import tqdm
 
 import hetjax
-from hetjax import baselines, choices, inputs
-from hetjax.config import Config, Data
-from hetjax.graph import store
-from hetjax.load import load, read_ahead
+from hetjax.datasets.load import load, read_ahead
+from hetjax.graph import inputs, store
+from hetjax.options.config import Config, Data
+from hetjax.recipe import choices
+from hetjax.tasks import baselines
 
 RESULTS = Path(__file__).parent / "results"
 OUT = RESULTS / "no_options.csv"

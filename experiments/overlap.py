@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from hetjax import runtime
+from hetjax.system import runtime
 
 if __name__ == "__main__":
     runtime.prepare()
@@ -25,7 +25,7 @@ from hosts import hosts, run
 from jax.sharding import PartitionSpec as P
 from runs import ROOT, markdown, read_rows, write_rows
 
-from hetjax.config import Processes
+from hetjax.options.config import Processes
 from hetjax.processes.launch import process_group
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.mesh import DATA, from_shards, shard_map

@@ -24,8 +24,8 @@ if __name__ == "__main__":
 from runs import markdown, replace_rows
 from tqdm import tqdm
 
-from hetjax.config import Config, Model, Sampling
 from hetjax.datasets import synthetic
+from hetjax.options.config import Config, Model, Sampling
 from hetjax.sampling.blocks import round_up
 from hetjax.sampling.sampler import Sampler
 from hetjax.sharding import mesh as meshes

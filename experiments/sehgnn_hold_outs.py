@@ -21,14 +21,14 @@ from all_nodes import of_all_nodes
 from hold_outs import ROOT, SECTIONS, append, divided
 from tqdm import tqdm
 
-from hetjax import baselines, metrics, stacking
-from hetjax.command_line import parse
-from hetjax.config import Config, Data
+from hetjax.datasets.load import load, made, without_metapaths
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.names import Names
-from hetjax.load import load, made, without_metapaths
+from hetjax.options.command_line import parse
+from hetjax.options.config import Config, Data
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
+from hetjax.tasks import baselines, metrics, stacking
 
 EXAMPLE = ROOT / "examples" / "imdb_sehgnn.yaml"
 OUT = Path(__file__).parent / "results" / "sehgnn_hold_outs.csv"

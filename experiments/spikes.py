@@ -19,9 +19,9 @@ from no_options import ROWS, yelp
 from runs import ROOT, environment, markdown, read_rows, records, replace_rows
 from tqdm import tqdm
 
-from hetjax.config import Data
+from hetjax.datasets.load import load
 from hetjax.graph import store
-from hetjax.load import load
+from hetjax.options.config import Data
 
 OUT = ROOT / "experiments" / "results" / "spikes.csv"
 RATE = {"train.learning_rate": "10"}

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from hetjax.compiled import compiled
 from hetjax.partition.stream.run import write_header
+from hetjax.system.compiled import compiled
 
 PUBLISHED = ("cora", "citeseer", "pubmed", "coauthor_physics", "tolokers")
 AT_ONCE = 2**22  # edges

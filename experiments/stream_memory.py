@@ -34,7 +34,7 @@ import numpy as np
 from hetjax.partition.stream import Held, Options, open_stream, partition_stream
 from hetjax.partition.stream.registry import find
 from hetjax.partition.stream.state import sizes
-from hetjax.runtime import peak_memory
+from hetjax.system.runtime import peak_memory
 file, nodes, method, parts = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 small = np.random.default_rng(0).integers(0, 3000, (20000, 2)).astype(np.int32)
 sizes(partition_stream(Held(small, 3000), find(method), Options(parts)).method.replicas, parts)
@@ -53,7 +53,7 @@ import numpy as np
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.partition import edge_cut
-from hetjax.runtime import peak_memory
+from hetjax.system.runtime import peak_memory
 file, nodes, parts = sys.argv[1], int(sys.argv[2]), int(sys.argv[4])
 start, pairs, edge = peak_memory(), np.load(file), Relation("node", "edge", "node")
 graph = build(Schema({"node": nodes}, (edge,), "node", 2), {edge: (pairs[:, 0], pairs[:, 1])}, {}, np.zeros(nodes, np.int32), {})

@@ -6,7 +6,7 @@ are those of `homogeneous_accuracy.py`, on one device: `tests/test_tensor.py` sh
 Writes `experiments/results/tensor_accuracy.csv`, every run a row; a run that is there already is not trained again.
 """
 
-from hetjax import runtime
+from hetjax.system import runtime
 
 if __name__ == "__main__":
     runtime.prepare()

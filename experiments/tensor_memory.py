@@ -14,7 +14,7 @@ import statistics
 import time
 from pathlib import Path
 
-from hetjax import runtime
+from hetjax.system import runtime
 
 if __name__ == "__main__":
     runtime.prepare()
@@ -23,8 +23,8 @@ import jax
 from runs import markdown, write_rows
 from tensor_graphs import zipf
 
-from hetjax.config import Config, Mesh, Model, Sampling, Train
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.options.config import Config, Mesh, Model, Sampling, Train
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import traffic
 from hetjax.sharding.registry import make_engine

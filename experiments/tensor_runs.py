@@ -15,7 +15,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from hetjax import runtime
+from hetjax.system import runtime
 
 if __name__ == "__main__":
     runtime.prepare()
@@ -27,7 +27,7 @@ from dependency_runs import CACHE, COMMUNICATE, MODELS, setting, stored
 from hosts import DEVICE, hosts, run, shape
 from runs import replace_rows
 
-from hetjax.config import Processes
+from hetjax.options.config import Processes
 from hetjax.processes.launch import process_group
 from hetjax.sharding import mesh as meshes
 

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from hetjax import runtime
+from hetjax.system import runtime
 
 if __name__ == "__main__":
     runtime.prepare()

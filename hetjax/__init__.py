@@ -5,10 +5,14 @@ from importlib import import_module
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from hetjax import runtime
+from hetjax.system import runtime
 
 if TYPE_CHECKING:
     from hetjax.cache.fetch import fetch_features
+    from hetjax.inference.predicting import predict
+    from hetjax.inference.serve import Served, load
+    from hetjax.inference.trained import Trained
+    from hetjax.inference.trained import train_graph as train
     from hetjax.models.hgnn import HGNN
     from hetjax.objects.arrays import from_arrays
     from hetjax.objects.dgl import from_dgl, to_dgl
@@ -16,10 +20,6 @@ if TYPE_CHECKING:
     from hetjax.objects.networkx import from_networkx, to_networkx
     from hetjax.objects.pyg import from_pyg, to_pyg
     from hetjax.partition import partition
-    from hetjax.predicting import predict
-    from hetjax.serve import Served, load
-    from hetjax.trained import Trained
-    from hetjax.trained import train_graph as train
 
 __all__ = [
     "HGNN",
@@ -49,11 +49,12 @@ if any(argument == "-m" and module.startswith("hetjax.") for argument, module in
         runtime.use_utf8()
 
 
-CALLED = "load", "partition", "predict", "train"  # modules that can be called
+CALLED = "partition", "predict", "train"  # modules that can be called
 PLACES = {
-    "Trained": "hetjax.trained",
+    "Trained": "hetjax.inference.trained",
     "HGNN": "hetjax.models.hgnn",
-    "Served": "hetjax.serve",
+    "Served": "hetjax.inference.serve",
+    "load": "hetjax.inference.serve",
     "fetch_features": "hetjax.cache.fetch",
     "from_arrays": "hetjax.objects.arrays",
     "from_dgl": "hetjax.objects.dgl",

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from hetjax import __version__
-from hetjax.command_line import run_command
-from hetjax.errors import InputError, short
+from hetjax.options.command_line import run_command
+from hetjax.system.errors import InputError, short
 
 COMMANDS = {
     "train": "train a model, or go on with a run",

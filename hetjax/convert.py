@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hetjax.command_line import parse, run_command
-from hetjax.config import Data
-from hetjax.durable import check_new
-from hetjax.errors import InputError
+from hetjax.datasets.load import load, outline
 from hetjax.graph import checksums, store
 from hetjax.graph.hetgraph import check
-from hetjax.load import load, outline
-from hetjax.logs import log
+from hetjax.options.command_line import parse, run_command
+from hetjax.options.config import Data
+from hetjax.system.durable import check_new
+from hetjax.system.errors import InputError
+from hetjax.system.logs import log
 
 
 @dataclass(frozen=True)

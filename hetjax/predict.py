@@ -10,19 +10,20 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hetjax import runtime
+from hetjax.system import runtime
 
 if __name__ == "__main__":
     runtime.prepare()
 
-from hetjax import __version__, durable
-from hetjax.callables import call_as
-from hetjax.carry import NewNodes
-from hetjax.command_line import parse, run_command
-from hetjax.config import MOST_PROCESSES, UNBOUNDED, Bytes, Processes
-from hetjax.errors import InputError
-from hetjax.predictions import SUFFIXES, check_one, check_quoted
-from hetjax.workdir import config_file
+from hetjax import __version__
+from hetjax.graph.carry import NewNodes
+from hetjax.inference.predictions import SUFFIXES, check_one, check_quoted
+from hetjax.options.command_line import parse, run_command
+from hetjax.options.config import MOST_PROCESSES, UNBOUNDED, Bytes, Processes
+from hetjax.system import durable
+from hetjax.system.callables import call_as
+from hetjax.system.errors import InputError
+from hetjax.training.workdir import config_file
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ def main(arguments: Sequence[str]) -> None:
     config_file(workdir)
     import jax  # which takes seconds; help and errors do without
 
-    from hetjax import digests, predicting
+    from hetjax.inference import predicting
+    from hetjax.processes import digests
     from hetjax.processes.launch import process_group
     from hetjax.sharding.mesh import provide_cpu_devices
 
@@ -94,4 +96,4 @@ def main(arguments: Sequence[str]) -> None:
 if __name__ == "__main__":
     run_command(main)
 else:
-    call_as(__name__, "hetjax.predicting", "predict")  # `hetjax.predict(workdir)`
+    call_as(__name__, "hetjax.inference.predicting", "predict")  # `hetjax.predict(workdir)`

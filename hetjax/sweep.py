@@ -21,11 +21,12 @@ from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
-from hetjax import durable, files, run_options, yaml_file
-from hetjax.command_line import given_options, parse, run_command
-from hetjax.config import Config, as_dict
-from hetjax.errors import InputError, reading, short
-from hetjax.logs import hides_bar, log
+from hetjax.options.command_line import given_options, parse, run_command
+from hetjax.options.config import Config, as_dict
+from hetjax.system import durable, files, yaml_file
+from hetjax.system.errors import InputError, reading, short
+from hetjax.system.logs import hides_bar, log
+from hetjax.training import run_options
 
 LONGEST_NAME, MOST_RUNS = 80, 10_000
 LOWER = ("loss",)  # metrics of which less is better
@@ -157,7 +158,7 @@ def trained(run: Run, file: str, config: Config) -> dict[str, Any] | None:
 def kept(run: Run, file: str, config: Config) -> dict[str, Any]:
     """The configuration that the run's folder has if it is of this run: with what was chosen by the graph, if that is asked for."""
     if config.by_graph:
-        from hetjax import compatible, recipe
+        from hetjax.recipe import compatible, recipe
 
         config = compatible.applied(config, recipe.before(run.folder, given_options(run.arguments(file))) or [])
     return as_dict(config)
@@ -218,7 +219,7 @@ def write(out: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 def draw(table: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], out: Path) -> None:
     """`sweep.png`: a point per run, a line per combination, the best at the top."""
-    from hetjax.pictures import draw_search
+    from hetjax.results.pictures import draw_search
 
     keys = list(rows[0])[:-5]
     names = [", ".join(f"{key.split('.')[-1]} {one[key]}" for key in keys) for one in table]

@@ -15,8 +15,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hetjax import __version__, run_options, runtime
-from hetjax.command_line import check_command, run_command
+from hetjax import __version__
+from hetjax.options.command_line import check_command, run_command
+from hetjax.system import runtime
+from hetjax.training import run_options
 
 if __name__ == "__main__":
     runtime.prepare()
@@ -26,50 +28,45 @@ import jax
 import numpy as np
 from tqdm import tqdm
 
-from hetjax import (
-    backend,
-    baselines,
-    digests,
-    guard,
-    inputs,
-    metrics,
-    models,
-    progress,
-    recipe,
-    saving,
-    stacking,
-    summary,
-)
-from hetjax.callables import call_as
-from hetjax.checkpoint import Checkpoint, Checkpoints
-from hetjax.config import Config, Mesh, as_dict, data_path, flat
-from hetjax.errors import InputError
-from hetjax.evaluate import evaluated_together
+from hetjax import models
+from hetjax.datasets.load import Ahead, load, without_metapaths
+from hetjax.graph import inputs
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import abstract_graph, in_shape_alone, sizes
-from hetjax.graph_statistics import of_no_node
-from hetjax.label_inputs import without_labels
-from hetjax.load import Ahead, load, without_metapaths
-from hetjax.loggers import Loggers
-from hetjax.logs import counted, hides_bar, log
-from hetjax.models import calibration, orders, precompile
-from hetjax.models.orders import Costs
+from hetjax.graph.statistics import of_no_node
+from hetjax.inference.warm import Warm, warm_start
+from hetjax.kernels import calibration, orders
+from hetjax.kernels.orders import Costs
+from hetjax.models import precompile
+from hetjax.options.config import Config, Mesh, as_dict, data_path, flat
 from hetjax.partition import Partitioning, read, save
+from hetjax.processes import digests
 from hetjax.processes.group import ProcessGroup
 from hetjax.processes.launch import process_group
-from hetjax.progress import Progress, threshold_of
-from hetjax.ranking import AREAS
-from hetjax.records import Records, check_records
-from hetjax.results import METRICS, compared_by
-from hetjax.run import Run
+from hetjax.recipe import recipe
+from hetjax.recipe.trainable import check_trainable
+from hetjax.results import summary
+from hetjax.results.results import METRICS, compared_by
 from hetjax.sampling.loader import Drawn
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
+from hetjax.sharding.evaluate import evaluated_together
 from hetjax.sharding.strategy import Engine, Strategy, setup
 from hetjax.sharding.traffic import Sent
-from hetjax.trainable import check_trainable
-from hetjax.warm import Warm, warm_start
-from hetjax.workdir import Workdir
+from hetjax.system import backend
+from hetjax.system.callables import call_as
+from hetjax.system.errors import InputError
+from hetjax.system.logs import counted, hides_bar, log
+from hetjax.tasks import baselines, metrics, stacking
+from hetjax.tasks.label_inputs import without_labels
+from hetjax.tasks.ranking import AREAS
+from hetjax.training import guard, progress, saving
+from hetjax.training.checkpoint import Checkpoint, Checkpoints
+from hetjax.training.loggers import Loggers
+from hetjax.training.progress import Progress, threshold_of
+from hetjax.training.records import Records, check_records
+from hetjax.training.run import Run
+from hetjax.training.workdir import Workdir
 
 OTHER_GRAPH = "{}: the graph of this run was another; give another --workdir"
 COMPILING = 3  # epochs that may compile before the user is told
@@ -535,4 +532,4 @@ def _line(record: dict, metric: str) -> str:
 if __name__ == "__main__":
     run_command(main)
 else:
-    call_as(__name__, "hetjax.trained", "train_graph")  # `hetjax.train(graph, ...)`
+    call_as(__name__, "hetjax.inference.trained", "train_graph")  # `hetjax.train(graph, ...)`

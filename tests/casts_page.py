@@ -12,7 +12,7 @@ PyG, DGL, and tables in files. The tests run every row below at every door that 
 by `tests/casts_page.py`.
 
 What hetjax takes by name, by position or by kind it says in one line that names the columns, by Python's logger "hetjax". What it
-cannot take ends with one line that says what was found and what should be there (`hetjax.errors.InputError`; exit status 2 on the
+cannot take ends with one line that says what was found and what should be there (`hetjax.system.errors.InputError`; exit status 2 on the
 command line).
 
 **Missing** is every null, `None`, NaN, NaT and `pandas.NA`, and in columns of texts the words `NA`, `N/A`, `NaN`, `nan`, `null`,

@@ -10,8 +10,8 @@ import pytest
 
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.models import segment
-from hetjax.native import platforms
+from hetjax.kernels import segment
+from hetjax.kernels.native import platforms
 from tests.graphs import random_graph
 
 

@@ -17,19 +17,19 @@ from flax.traverse_util import flatten_dict
 from jax.flatten_util import ravel_pytree
 
 import hetjax
-from hetjax.config import Cache, Config, Mesh, Model, Sampling, Train
 from hetjax.datasets import synthetic
-from hetjax.eager import eagerly
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
+from hetjax.kernels.segment import neighbour_sum
 from hetjax.models.dropout import dropped
-from hetjax.models.segment import neighbour_sum
+from hetjax.options.config import Cache, Config, Mesh, Model, Sampling, Train
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding import registry
 from hetjax.sharding.raf.engine import RafEngine
 from hetjax.sharding.raf.features import SharedTable
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
+from hetjax.system.eager import eagerly
 from tests.conftest import random_graph
 
 

@@ -28,8 +28,8 @@ if __name__ == "__main__":
 import jax
 
 from hetjax import partition, train
-from hetjax.command_line import run_command
-from hetjax.evaluate import Evaluator
+from hetjax.options.command_line import run_command
+from hetjax.sharding.evaluate import Evaluator
 from tests import corpus, mutants
 from tests.mutants import Command
 

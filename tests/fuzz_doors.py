@@ -30,7 +30,7 @@ import pyarrow as pa
 import scipy.sparse
 
 import hetjax
-from hetjax.errors import InputError
+from hetjax.system.errors import InputError
 from tests import stand_ins
 from tests.fuzz import SECONDS, forked
 

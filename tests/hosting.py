@@ -11,7 +11,7 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 
 from hetjax.cache.features import FeatureStore
-from hetjax.config import Cache, Config, Mesh, Model, Sampling, Train
+from hetjax.options.config import Cache, Config, Mesh, Model, Sampling, Train
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.dependency.engine import DependencyEngine

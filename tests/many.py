@@ -17,7 +17,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from hetjax.config import Mesh, Processes
+from hetjax.options.config import Mesh, Processes
 from hetjax.processes.launch import process_group
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry

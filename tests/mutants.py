@@ -19,9 +19,9 @@ import pyarrow.csv
 import pyarrow.parquet
 import yaml
 
-from hetjax.config import SECTIONS, Data, Processes
 from hetjax.graph import store
 from hetjax.ingest import __main__ as ingesting
+from hetjax.options.config import SECTIONS, Data, Processes
 from hetjax.partition import __main__ as partitioning
 from hetjax.partition.stream import Options as Streaming
 from hetjax.predict import Options as Predicting

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import hetjax
-from hetjax.errors import InputError
 from hetjax.objects import back
+from hetjax.system.errors import InputError
 
 TYPES, KINDS = [0, 1, 0, 1, 1], [0, 1, 1, 0]  # of nodes 0 to 4, and of edges
 INDEX = [[0, 2, 0, 1], [1, 3, 4, 3]]

@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 
-from hetjax import runtime
+from hetjax.system import runtime
 
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 runtime.tell_xla(runtime.EXTRA, runtime.OLDER_LOOPS)

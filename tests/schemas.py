@@ -5,13 +5,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hetjax.errors import InputError
 from hetjax.graph.csc import edges_of
 from hetjax.graph.hetgraph import FEATURE_TYPES, HetGraph, build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.sampling.sampler import ALL
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import setup
+from hetjax.system.errors import InputError
 from tests.equivalence import Errors, alone, apart, floats, on_mesh, rounding, setting, weighted
 
 MODELS = ("rgcn", "rgat", "hgt, joint", "hgt, relation", "own")

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hetjax import native
+from hetjax.kernels import native
+from hetjax.kernels.native import platforms
 from hetjax.models import activations
-from hetjax.native import platforms
 
 THEIRS = {"relu": jax.nn.relu, "elu": jax.nn.elu, "gelu": lambda x: jax.nn.gelu(x, approximate=False)}
 

@@ -6,8 +6,8 @@ import numpy as np
 import optax
 import pytest
 
-from hetjax.adamw import AdamW
-from hetjax.native import platforms
+from hetjax.kernels.adamw import AdamW
+from hetjax.kernels.native import platforms
 
 SHAPES = {"matrix": (70, 33), "head": (3, 20, 5), "gate": (), "bias": (129,), "empty": (0, 4), "last": (1,)}
 

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hetjax.models import partials
-from hetjax.models.additive import attend_additively
-from hetjax.native import platforms
+from hetjax.kernels import partials
+from hetjax.kernels.additive import attend_additively
+from hetjax.kernels.native import platforms
 from hetjax.sampling.blocks import Adjacency, pad_adjacency
 from hetjax.sampling.whole import whole_graph
 from tests.conftest import random_graph

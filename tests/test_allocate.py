@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetjax.cache.allocate import RowWorth, allocate, next_tenth, place_types
-from hetjax.errors import InputError
+from hetjax.system.errors import InputError
 
 KIND = st.builds(
     lambda counts, row_bytes, penalty: RowWorth(np.array(counts, np.int64), row_bytes, penalty),

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetjax.datasets.schemas import OGBN_MAG
-from hetjax.errors import InputError
 from hetjax.graph.schema import Relation, Schema
 from hetjax.graph.sizes import Sizes
 from hetjax.partition import Workload, partition
@@ -16,6 +15,7 @@ from hetjax.partition.assign import Costs, longest_first, mesh, ways, weight
 from hetjax.partition.cost import work
 from hetjax.partition.cuts import pieces
 from hetjax.partition.metatree import Metatree
+from hetjax.system.errors import InputError
 from tests.partitions import full, schemas
 
 

@@ -15,22 +15,24 @@ import numpy as np
 import pytest
 
 import hetjax
-from hetjax import internals, models
-from hetjax.config import Model
-from hetjax.errors import InputError
+from hetjax import models
 from hetjax.graph import store
 from hetjax.graph.schema import Relation
-from hetjax.models import attention, folded_attention, hgnn, hgt, partials, rgat
-from hetjax.models.attention import attend
-from hetjax.models.folded_attention import attend_folded
+from hetjax.kernels import attention, folded_attention, partials
+from hetjax.kernels.attention import attend
+from hetjax.kernels.folded_attention import attend_folded
+from hetjax.kernels.native import platforms
+from hetjax.kernels.partials import Attention
+from hetjax.kernels.segment import neighbour_sum
+from hetjax.models import hgnn, hgt, rgat
 from hetjax.models.hgt import HGTLayer
-from hetjax.models.partials import Attention
 from hetjax.models.rgat import RGATLayer
-from hetjax.models.segment import neighbour_sum
-from hetjax.native import platforms
+from hetjax.options.config import Model
 from hetjax.sampling.blocks import Adjacency, pad_adjacency
 from hetjax.sampling.sampler import group
 from hetjax.sampling.whole import whole_graph
+from hetjax.system import internals
+from hetjax.system.errors import InputError
 from tests.graphs import random_graph, smaller_graph
 
 HEADS, WIDTH = 2, 6
@@ -397,7 +399,7 @@ def test_a_users_model_trains_in_both_modes_on_its_relations(graph, tmp_path):
     module = tmp_path / "mine.py"
     module.write_text(
         "import flax.linen as nn\nimport hetjax\nfrom hetjax.graph.schema import Relation\n"
-        "from hetjax.models.segment import neighbour_sum\n"
+        "from hetjax.kernels.segment import neighbour_sum\n"
         "class Own(nn.Module):\n    features: int\n    @nn.compact\n    def __call__(self, adjacency, sources, targets):\n"
         "        return nn.Dense(self.features)(neighbour_sum(adjacency, sources.astype('float32')))\n"
         "model = hetjax.HGNN([Relation('author', 'writes', 'paper'), Relation('paper', 'cites', 'paper')],"

@@ -9,11 +9,9 @@ import jax
 import numpy as np
 import pytest
 
-from hetjax.cache import sparse
-from hetjax.config import Config
-from hetjax.errors import InputError
 from hetjax.graph import store
-from hetjax.models import grouping, orders
+from hetjax.kernels import grouping, orders, sparse
+from hetjax.options.config import Config
 from hetjax.partition import edge_cut
 from hetjax.partition.divided import Divided
 from hetjax.partition.neighbourhood import subgraphs
@@ -21,6 +19,7 @@ from hetjax.partition.stream import command
 from hetjax.sharding.averaging.turns import Turns
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import Engine, setup
+from hetjax.system.errors import InputError
 from tests.conftest import random_graph
 from tests.equivalence import GRAPHS, MODELS, few, homogeneous, initial, setting
 from tests.many import free_port, run

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import jax
 import pytest
 
-from hetjax import backend
+from hetjax.system import backend
 from tests.test_command_line import ROOT
 
 NO_PLUGIN = RuntimeError("Unable to initialize backend 'tpu': INTERNAL: Failed to open\nlibtpu.so")
@@ -16,7 +16,7 @@ DOORS = """
 import pathlib, sys, hetjax
 from hetjax import predict, train
 from hetjax.doctor import __main__ as doctor
-from hetjax.command_line import run_command
+from hetjax.options.command_line import run_command
 from hetjax.doctor import system
 from hetjax.objects.arrays import from_arrays
 
@@ -40,7 +40,7 @@ for call in (
 ):
     try:
         call()
-    except hetjax.errors.InputError as error:
+    except hetjax.system.errors.InputError as error:
         print("raised", error)
 for finding in system.devices():
     print(finding)

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from hetjax import baselines, label_propagation, logistic
 from hetjax.graph import neighbour_sums
 from hetjax.graph.csc import reverse
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
-from hetjax.logs import shown
-from hetjax.ranking import areas
-from hetjax.results import lines
+from hetjax.results.results import lines
+from hetjax.system.logs import shown
+from hetjax.tasks import baselines, label_propagation, logistic
+from hetjax.tasks.ranking import areas
 from hetjax.train import main
 from tests.conftest import random_graph
 from tests.equivalence import few, homogeneous, several_labels

@@ -9,21 +9,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hetjax import native
-from hetjax.config import Config, Model, Train
-from hetjax.eager import eagerly
-from hetjax.evaluate import Evaluator, evaluated_together
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
-from hetjax.models import calibration, folded_attention_kernels, kernels, orders, precompile
-from hetjax.models.calibration import REFERENCE, order_costs, scaled
-from hetjax.models.grouping import FEWEST
-from hetjax.models.orders import Costs
-from hetjax.native import operations
+from hetjax.kernels import calibration, folded_attention_kernels, native, orders
+from hetjax.kernels import neighbour_sums as kernels
+from hetjax.kernels.calibration import REFERENCE, order_costs, scaled
+from hetjax.kernels.grouping import FEWEST
+from hetjax.kernels.native import operations
+from hetjax.kernels.orders import Costs
+from hetjax.models import precompile
+from hetjax.options.config import Config, Model, Train
 from hetjax.processes.group import ProcessGroup
-from hetjax.progress import Progress, check_progress
+from hetjax.sharding.evaluate import Evaluator, evaluated_together
 from hetjax.sharding.trainer import make_trainer
+from hetjax.system.eager import eagerly
 from hetjax.train import count_orders
+from hetjax.training.progress import Progress, check_progress
 
 SLOWER = REFERENCE | {"move": 2 * REFERENCE["move"]}
 

@@ -8,9 +8,9 @@ import pytest
 
 from hetjax.casts import edges, ids, labels, numbers, reverses, roles, splits
 from hetjax.casts.column import as_column
-from hetjax.errors import InputError
 from hetjax.graph.names import Ids
 from hetjax.graph.schema import Relation
+from hetjax.system.errors import InputError
 
 WRITES = Relation("author", "writes", "paper")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hetjax.errors import InputError
+from hetjax.system.errors import InputError
 from tests import casts_page
 from tests.casts_table import CASES, DOORS, LEFT_OUT, NEEDS, REFUSED, WHOLE, result
 

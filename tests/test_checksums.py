@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from hetjax import convert
-from hetjax.command_line import run_command
-from hetjax.config import Data
-from hetjax.errors import InputError
+from hetjax.datasets.load import load, load_abstract
 from hetjax.graph import checksums, store
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.load import load, load_abstract
+from hetjax.options.command_line import run_command
+from hetjax.options.config import Data
 from hetjax.partition import partition, save
 from hetjax.partition.__main__ import main as partition_main
 from hetjax.sharding.raf.strategy import load_part
+from hetjax.system.errors import InputError
 from tests.conftest import random_graph
 
 

@@ -22,15 +22,17 @@ import pytest
 import yaml
 
 from examples import loop
-from hetjax import metrics, predicting, restored, runtime
-from hetjax.command_line import parse, run_command
-from hetjax.config import SECTIONS, Bytes, Cache, Config, Processes, Train, as_dict
-from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.csc import edges_of
 from hetjax.graph.hetgraph import UNLABELLED, build
+from hetjax.inference import predicting, restored
+from hetjax.options.command_line import parse, run_command
+from hetjax.options.config import SECTIONS, Bytes, Cache, Config, Processes, Train, as_dict
 from hetjax.sharding import registry
-from hetjax.workdir import Workdir
+from hetjax.system import runtime
+from hetjax.system.errors import InputError
+from hetjax.tasks import metrics
+from hetjax.training.workdir import Workdir
 from tests.graphs import random_graph, smaller_graph
 from tests.test_readers import FILES, TEST, TRAINING, TRIPLES
 
@@ -77,7 +79,7 @@ def here(module: str, *arguments, **environment) -> subprocess.CompletedProcess:
 
         for context in (
             mock.patch.dict(os.environ),
-            *(mock.patch(f"hetjax.{name}.open", held, create=True) for name in ("workdir", "metrics")),
+            *(mock.patch(f"hetjax.{name}.open", held, create=True) for name in ("training.workdir", "tasks.metrics")),
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
         ):
@@ -801,7 +803,7 @@ def test_another_graph_is_predicted(full_run, graph_store, tmp_path, capfd):
 
 def test_who_reads_the_output_may_end_before_the_work():
     """As `head` does: not a word of it, and the work goes on."""
-    code = "import sys\nfrom hetjax.logs import log, shown\nwith shown():\n    for _ in range(20_000):\n        log.info(80 * 'x')\n"
+    code = "import sys\nfrom hetjax.system.logs import log, shown\nwith shown():\n    for _ in range(20_000):\n        log.info(80 * 'x')\n"
     code += "print('done', file=sys.stderr)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.readline()

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetjax.errors import InputError
 from hetjax.graph.csc import edges_of
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.partition import edge_cut
 from hetjax.partition.contiguous import contiguous, cumulative, ranges
+from hetjax.system.errors import InputError
 from tests.conftest import random_graph
 
 PARTS = (1, 2, 3, 8, 64)

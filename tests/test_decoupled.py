@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from hetjax.errors import InputError
 from hetjax.sharding.registry import make_engine
+from hetjax.system.errors import InputError
 from tests.conftest import random_graph
 from tests.equivalence import GRAPHS, MODELS, compare, few, setting
 

@@ -12,7 +12,6 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 import hetjax
-from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
@@ -36,6 +35,7 @@ from hetjax.sharding.dependency.strategy import chosen, message, sampler_of
 from hetjax.sharding.dependency.work import described, work
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
+from hetjax.system.errors import InputError
 from tests.conftest import random_graph
 from tests.equivalence import GRAPHS, MODELS, compare, few, setting
 from tests.test_command_line import SMALL, train, train_anew

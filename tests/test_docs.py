@@ -12,10 +12,12 @@ from unittest import mock
 
 import pytest
 
-from hetjax import models, reference, run_options
-from hetjax.command_line import parse
-from hetjax.config import SECTIONS, Processes
+from hetjax import models
+from hetjax.options import reference
+from hetjax.options.command_line import parse
+from hetjax.options.config import SECTIONS, Processes
 from hetjax.sharding import registry
+from hetjax.training import run_options
 from tests.test_command_line import ROOT, here
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

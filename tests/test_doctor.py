@@ -7,17 +7,17 @@ import sys
 import numpy as np
 import pytest
 
-from hetjax.config import Processes
 from hetjax.doctor import graph as graphs
 from hetjax.doctor import leakage, system
 from hetjax.doctor.__main__ import Options, main, of_machine
-from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.csc import CSC, from_edges
 from hetjax.graph.hetgraph import build
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import Relation, Schema
-from hetjax.ranking import roc_auc
+from hetjax.options.config import Processes
+from hetjax.system.errors import InputError
+from hetjax.tasks.ranking import roc_auc
 from tests.conftest import random_graph
 from tests.many import free_port
 from tests.test_command_line import ROOT, here

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hetjax import eager
-from hetjax.config import Config, Model
-from hetjax.eager import eagerly
-from hetjax.metrics import ProgramCounter
+from hetjax.options.config import Config, Model
 from hetjax.sharding.trainer import make_trainer
+from hetjax.system import eager
+from hetjax.system.eager import eagerly
+from hetjax.tasks.metrics import ProgramCounter
 from tests.conftest import random_graph
 
 

@@ -5,7 +5,6 @@ from functools import partial
 import numpy as np
 import pytest
 
-from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.csc import edges_of
 from hetjax.graph.hetgraph import build
@@ -13,6 +12,7 @@ from hetjax.graph.homogeneous import homogeneous
 from hetjax.graph.schema import Relation, Schema
 from hetjax.partition import EdgeCut, Workload, edge_cut, open_part, partition, read, save
 from hetjax.partition.measure import measure, remote_rows
+from hetjax.system.errors import InputError
 from tests.conftest import random_graph
 
 

@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hetjax.errors import InputError
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.partition import edge_cut
 from hetjax.partition.fennel import limits
+from hetjax.system.errors import InputError
 from tests.conftest import random_graph
 from tests.test_contiguous import PARTS, one_type
 from tests.test_edge_cut import block_graph, homogeneous_by_sets

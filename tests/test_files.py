@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import hetjax
-from hetjax import durable, files, run_options
-from hetjax.errors import InputError
 from hetjax.graph import store
-from hetjax.workdir import check_folder, config_file
+from hetjax.system import durable, files
+from hetjax.system.errors import InputError
+from hetjax.training import run_options
+from hetjax.training.workdir import check_folder, config_file
 
 
 def test_regular_files_are_read_and_links_to_them(tmp_path):
@@ -50,9 +51,10 @@ def test_what_is_no_regular_file_is_refused_at_once(tmp_path, kind):
         files.check_regular(place)
 
 
-# What may open files to read them without `hetjax.files`: sources of the package and of libraries, the system's own files,
+# What may open files to read them without `hetjax.system.files`: sources of the package and of libraries, the system's own files,
 # files that this process has just written, members of an archive that is open, and stores.
-ALLOWED = {"compiled", "digests", "doctor.system", "files", "internals", "models.__init__", "report.pictures"}
+ALLOWED = {"system.compiled", "system.files", "system.internals"}
+ALLOWED |= {"processes.digests", "doctor.system", "models.__init__", "results.report.pictures"}
 ALLOWED |= {"datasets.text", "ingest.diagnosis"}  # of what `open_regular` or `check_regular` has looked at
 OWNERS = {"files", "os", "store", "strategy", "self.zip"}  # of other functions of these names
 
@@ -67,7 +69,7 @@ def opens():
                 function = node.func
                 owner = ast.unparse(function.value) if isinstance(function, ast.Attribute) else ""
                 name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-                bare = not owner and name.startswith("read_")  # `from hetjax.files import read_bytes`
+                bare = not owner and name.startswith("read_")  # `from hetjax.system.files import read_bytes`
                 if name in ("open", "read_text", "read_bytes") and not bare and owner not in OWNERS:
                     yield f"{module}:{node.lineno}"
 
@@ -97,7 +99,7 @@ LIBRARIES = {
 LIBRARIES |= {"File", "TarFile", "read_csv", "open_csv", "read_parquet", "dataset"}
 LOOKED_AT = {
     "np.load": {"graph.npy", "partition.metis", "partition.edge_cut"},
-    "np.memmap": {"cache.mapped", "datasets.npy_tree", "kept", "sharding.gathered"},
+    "np.memmap": {"cache.mapped", "datasets.npy_tree", "processes.kept", "sharding.gathered"},
     "zipfile.ZipFile": {"datasets.hgb", "datasets.npz"},
 }
 STREAMS = {"stream", "block", "checked", "source", "pyarrow.BufferReader(block)"}  # what is open already

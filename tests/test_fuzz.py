@@ -65,8 +65,8 @@ def test_an_interrupt_while_training_is_one_line(signal_sent, tmp_path):
 
 
 LOST = """import gc, signal, sys, time
-import hetjax.runtime
-from hetjax.command_line import run_command
+import hetjax.system.runtime
+from hetjax.options.command_line import run_command
 
 def main(given):
     def callback(*_):
@@ -76,7 +76,7 @@ def main(given):
     gc.collect()
     time.sleep(50)
 
-hetjax.runtime.hush()
+hetjax.system.runtime.hush()
 run_command(main)
 """
 

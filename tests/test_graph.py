@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import strategies
 
-from hetjax import durable
-from hetjax.errors import InputError
 from hetjax.graph import csc, grouping, hetgraph, store
 from hetjax.graph.hetgraph import build, check
 from hetjax.graph.pieces import Pieces
 from hetjax.graph.schema import Relation, Schema
+from hetjax.system import durable
+from hetjax.system.errors import InputError
 from tests.conftest import random_graph
 
 CITES = Relation("paper", "cites", "paper")

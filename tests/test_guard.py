@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import hetjax
-from hetjax import guard
-from hetjax.config import Config, Train
-from hetjax.logs import shown
-from hetjax.restored import restore
-from hetjax.results import lines
+from hetjax.inference.restored import restore
+from hetjax.options.config import Config, Train
+from hetjax.results.results import lines
 from hetjax.sharding.single.engine import SingleEngine
+from hetjax.system.logs import shown
+from hetjax.training import guard
 from tests.conftest import random_graph
 
 OPTIONS = {"recipe": "none", "mode": "full", "hidden": 4, "baselines": False, "on_divergence": "back"}

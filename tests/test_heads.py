@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hetjax import native
-from hetjax.models.heads import NARROW, ROWS, each_head, each_head_turned
-from hetjax.models.products import LEAST
+from hetjax.kernels import native
+from hetjax.kernels.heads import NARROW, ROWS, each_head, each_head_turned
+from hetjax.kernels.products import LEAST
 
 SHAPES = [  # relations, rows, heads, d, e
     ((), 3 * LEAST + 5, 4, 16, 16),

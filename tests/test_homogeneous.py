@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from hetjax import convert
-from hetjax.command_line import run_command
-from hetjax.config import Data
 from hetjax.datasets import edge_text, edges, npz, packed
 from hetjax.datasets.homogeneous import EDGE, Edges, Options, narrowest, undirected
+from hetjax.datasets.load import load
 from hetjax.datasets.splits import Split, divide
-from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.csc import edges_of
-from hetjax.load import load
+from hetjax.options.command_line import run_command
+from hetjax.options.config import Data
+from hetjax.system.errors import InputError
 
 RANDOM = Options(split=Split("random"))
 AS_WRITTEN = Options(undirected=False)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from hetjax import models
-from hetjax.config import Data
-from hetjax.errors import InputError
 from hetjax.graph import store
+from hetjax.options.config import Data
 from hetjax.sharding.raf.strategy import Raf, load_part
 from hetjax.sharding.strategy import setup
+from hetjax.system.errors import InputError
 from tests.equivalence import GRAPHS, MODELS, compare, few, homogeneous, setting
 
 VANILLA, RAF = (1, 2, "vanilla"), (2, 1)

@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 
 from hetjax import models
-from hetjax.config import Config, Model, Sampling
-from hetjax.errors import InputError
-from hetjax.evaluate import Evaluator
 from hetjax.graph import csc, loops
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import abstract_graph, sizes
-from hetjax.models import hgnn, linear, rgat
+from hetjax.kernels import linear
+from hetjax.models import hgnn, rgat
+from hetjax.options.config import Config, Model, Sampling
 from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sampling.whole import needed_graph, whole_graph
+from hetjax.sharding.evaluate import Evaluator
 from hetjax.sharding.strategy import setup
+from hetjax.system.errors import InputError
 from tests.conftest import random_graph
 from tests.equivalence import homogeneous, weighted
 

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import norm, rankdata
 
-from hetjax.errors import InputError
 from hetjax.graph import checksums, store
 from hetjax.graph.csc import edges_of
 from hetjax.graph.schema import Relation
 from hetjax.ingest import configuration, text, transforms
 from hetjax.ingest.__main__ import Options, main
+from hetjax.system.errors import InputError
 from tests.test_command_line import here
 
 PEOPLE = "id,age,town,label,day\na1,20,Rome,x,2001-02-03\nb2,40,,y,2002-01-01\nc3,60,Bern,,2003-01-01\nd4,20,Rome,x,2004-05-05\n"

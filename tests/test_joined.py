@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hetjax.models.joined import joined, joined_halves, parted
+from hetjax.kernels.joined import joined, joined_halves, parted
 
 COUNTS = [(3, 0, 5), (700, 1, 2, 900), (4,)]  # rows of parts; of the second threads copy blocks
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from hetjax import runtime
+from hetjax.system import runtime
 
 ROOT = Path(__file__).parent.parent
 USE = """
-from hetjax.compiled import compiled
+from hetjax.system.compiled import compiled
 
 @compiled
 def twice(x):
@@ -33,7 +33,7 @@ def use(folder, module):
 def module(tmp_path):
     """A module whose function counts as one of the package's."""
     file = tmp_path / "used.py"
-    file.write_text("import hetjax.threads\n__name__ = 'hetjax.threads'\n" + USE)
+    file.write_text("import hetjax.system.threads\n__name__ = 'hetjax.system.threads'\n" + USE)
     return file
 
 

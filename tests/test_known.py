@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from hetjax import models
-from hetjax.config import Config, Model, Sampling
 from hetjax.models import hgnn, known
 from hetjax.models.known import Known, with_known
+from hetjax.options.config import Config, Model, Sampling
 from hetjax.sampling.whole import whole_graph
 from hetjax.sharding.registry import make_engine
 from tests.conftest import random_graph

@@ -8,7 +8,7 @@ import pytest
 
 import hetjax
 from hetjax.graph.names import Ids
-from hetjax.known_labels import forgotten, too_few
+from hetjax.tasks.known_labels import forgotten, too_few
 from tests.test_recipe import communities, shop
 from tests.test_stacking import run, two_labels
 

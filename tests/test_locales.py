@@ -23,7 +23,7 @@ run.predict().write(pathlib.Path(sys.argv[1], "out.csv"))
 for folder in sys.argv[2], "ö":
     try:
         hetjax.train(graph, folder, epochs=1)
-    except hetjax.errors.InputError as error:
+    except hetjax.system.errors.InputError as error:
         print("refused", error)
 """
 

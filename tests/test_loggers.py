@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from hetjax.errors import InputError
-from hetjax.loggers import Logger, Loggers, check, find
-from hetjax.records import Records
+from hetjax.system.errors import InputError
+from hetjax.training.loggers import Logger, Loggers, check, find
+from hetjax.training.records import Records
 
 OPTIONS = {"model.name": "rgcn", "train.epochs": 2}
 EPOCHS = [{"epoch": 1, "step": 4, "train_loss": 2.0, "validation_accuracy": None}]
@@ -79,7 +79,7 @@ def test_one_that_fails_is_said_once_and_costs_nothing(tmp_path, caplog):
     "name, message",
     [
         ("tensorbord", "train.loggers: 'tensorbord', and there are tensorboard, mlflow, wandb, or MODULE:NAME"),
-        ("tests.test_loggers:OPTIONS", "should be a class that inherits from hetjax.loggers.Logger"),
+        ("tests.test_loggers:OPTIONS", "should be a class that inherits from hetjax.training.loggers.Logger"),
         ("no_such_module:Logger", "train.loggers: no_such_module:Logger: ModuleNotFoundError"),
     ],
 )
@@ -89,7 +89,7 @@ def test_what_is_no_logger_is_one_line(name, message):
 
 
 def test_a_package_that_is_missing_is_named(monkeypatch):
-    monkeypatch.setattr("hetjax.loggers.find_spec", lambda name: None)
+    monkeypatch.setattr("hetjax.training.loggers.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"wandb needs wandb: pip install 'hetjax\[wandb\]'"):
         check(["wandb"])
 
@@ -105,13 +105,13 @@ def calls(monkeypatch):
     run = SimpleNamespace(id="n1", log=note("log"), finish=note("finish"), info=SimpleNamespace(run_id="n1"))
     names = "log_params", "log_metrics", "log_artifact", "end_run"
     mlflow = SimpleNamespace(start_run=note("start_run", run), **{name: note(name) for name in names})
-    monkeypatch.setattr("hetjax.loggers.find_spec", lambda name: True)
+    monkeypatch.setattr("hetjax.training.loggers.find_spec", lambda name: True)
     for name, module in (("mlflow", mlflow), ("wandb", SimpleNamespace(init=note("init", run)))):
         monkeypatch.setitem(sys.modules, name, module)
-        monkeypatch.delitem(sys.modules, f"hetjax.loggers.{name}", raising=False)
+        monkeypatch.delitem(sys.modules, f"hetjax.training.loggers.{name}", raising=False)
     yield calls
     for name in ("mlflow", "wandb"):
-        sys.modules.pop(f"hetjax.loggers.{name}", None)
+        sys.modules.pop(f"hetjax.training.loggers.{name}", None)
 
 
 def test_mlflow_continues_its_run(tmp_path, calls):

@@ -6,11 +6,11 @@ import shutil
 import numpy as np
 import pytest
 
-from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.schema import Relation
 from hetjax.partition import Workload, edge_cut, open_part, partition, read, save
 from hetjax.partition.metatree import Root
+from hetjax.system.errors import InputError
 from tests.conftest import random_graph
 from tests.partitions import CITES, REV_WRITES, WRITES, full, read_back
 

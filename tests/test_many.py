@@ -9,11 +9,11 @@ import jax
 import numpy as np
 import pytest
 
-from hetjax import runtime
-from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.partition import partition, save
 from hetjax.sharding import mesh as meshes
+from hetjax.system import runtime
+from hetjax.system.errors import InputError
 from tests.graphs import random_graph
 from tests.many import Case, compare_in, finish, free_port, run, start
 from tests.test_command_line import SMALL, train

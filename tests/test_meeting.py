@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from hetjax.errors import InputError
 from hetjax.processes import meeting, secret
 from hetjax.processes.channel import HEAD, Connection
 from hetjax.processes.meeting import find, gather
+from hetjax.system.errors import InputError
 from tests.many import free_port
 
 HELLO = {"number": 0, "count": 2, "host": "here", "pid": 7, "about": {"train.seed": 3}}

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
-from hetjax import runtime
 from hetjax.sharding import mesh as meshes
+from hetjax.system import runtime
 
 
 def test_programs_take_arrays_of_size_zero():

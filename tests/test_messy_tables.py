@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hetjax.errors import InputError
 from hetjax.graph import names, store
 from hetjax.graph.csc import edges_of
 from hetjax.graph.pieces import Pieces
 from hetjax.graph.schema import Relation
 from hetjax.ingest import diagnosis, parquet, tables, text
 from hetjax.ingest.declared import Format, Pattern
+from hetjax.system.errors import InputError
 from tests.test_command_line import here
 from tests.test_tables import Bar
 

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hetjax.datasets.schemas import OGBN_MAG, SHAPES
-from hetjax.errors import InputError
 from hetjax.graph.schema import Relation, Schema
 from hetjax.graph.sizes import Sizes
 from hetjax.partition import partition
 from hetjax.partition.metatree import Metatree, Root
+from hetjax.system.errors import InputError
 from tests.conftest import random_graph
 from tests.partitions import CITES, REV_WRITES, WRITES, full, read_back, schemas
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, average_precision_score, f1_score, log_loss, roc_auc_score
 
-from hetjax.metrics import STEPS, best_threshold, quality
-from hetjax.ranking import average_precision, roc_auc
+from hetjax.tasks.metrics import STEPS, best_threshold, quality
+from hetjax.tasks.ranking import average_precision, roc_auc
 from hetjax.train import _line
 
 

@@ -9,14 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from hetjax import convert
-from hetjax.command_line import run_command
 from hetjax.datasets import edges, hgb, npz, rdf
 from hetjax.datasets.homogeneous import Options
-from hetjax.errors import InputError
 from hetjax.graph import checksums, store
 from hetjax.graph.hetgraph import build
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import Relation, Schema
+from hetjax.options.command_line import run_command
+from hetjax.system.errors import InputError
 from tests.test_readers import FILES, INFO, TEST, TRAINING, TRIPLES
 
 CITES = Relation("paper", "cites", "paper")

@@ -15,17 +15,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hetjax import adamw, compiled, internals, native, runtime
-from hetjax.adamw import AdamW
-from hetjax.cache import kernels as rows
-from hetjax.cache import tables
-from hetjax.cache.tables import RowAdam, Table
 from hetjax.datasets import synthetic
-from hetjax.models import additive_kernels, folded_attention_kernels, products, segment
-from hetjax.models import kernels as folds
-from hetjax.models.attention import attend
-from hetjax.native import compilers, frames, handler, operations, platforms
+from hetjax.kernels import adamw, additive_kernels, folded_attention_kernels, native, products, segment, tables
+from hetjax.kernels import neighbour_sums as folds
+from hetjax.kernels import table_rows as rows
+from hetjax.kernels.adamw import AdamW
+from hetjax.kernels.attention import attend
+from hetjax.kernels.native import compilers, frames, handler, operations, platforms
+from hetjax.kernels.tables import RowAdam, Table
 from hetjax.sampling.blocks import NO_NODE, Adjacency
+from hetjax.system import compiled, internals, runtime
 
 
 def test_this_jaxlib_is_known():
@@ -34,15 +33,17 @@ def test_this_jaxlib_is_known():
 
 
 def test_kept_machine_code_is_of_all_files_that_are_compiled_in(monkeypatch):
-    called = {"hetjax.native.handler", "hetjax.pointers", "hetjax.internals"}
-    of_all = called | {"hetjax.native.operations", "hetjax.native.frames", "hetjax.prefetch"}
-    vectors = {f"hetjax.vectors.{name}" for name in ("rows", "products", "softmax", "sums", "loops", "building")}
+    called = {"hetjax.kernels.native.handler", "hetjax.system.pointers", "hetjax.system.internals"}
+    of_all = called | {"hetjax.kernels.native.operations", "hetjax.kernels.native.frames", "hetjax.system.prefetch"}
+    vectors = {
+        f"hetjax.kernels.vectors.{name}" for name in ("rows", "products", "softmax", "sums", "loops", "building")
+    }
     assert called <= compiled.modules(handler.__name__) and of_all <= compiled.modules(rows.__name__)
     assert {rows.__name__} | of_all <= compiled.modules(adamw.__name__)
     assert of_all | vectors <= compiled.modules(folds.__name__) & compiled.modules(folded_attention_kernels.__name__)
     for kernels in (folded_attention_kernels, additive_kernels):  # which have its numbers
         assert of_all | {folds.__name__} <= compiled.modules(kernels.__name__)
-    assert "hetjax.prefetch" in compiled.modules(synthetic.__name__)  # by way of hetjax.sampling.draw
+    assert "hetjax.system.prefetch" in compiled.modules(synthetic.__name__)  # by way of hetjax.sampling.draw
 
     def name() -> str:
         def run():
@@ -267,10 +268,10 @@ def test_another_process_is_asked_for_what_is_not_kept(monkeypatch, kept, asked)
     monkeypatch.setattr(operations, "is_kept", lambda *_, **__: kept)
     try:
         operations._register(rows.read, "float32", place, elsewhere)
-        assert elsewhere.names == [("hetjax.cache.kernels._read", "float32")] * asked
+        assert elsewhere.names == [("hetjax.kernels.table_rows._read", "float32")] * asked
         assert words[0] == rows.read.key("float32") and words[1] > 0
         operations._register(native.Operation(_doubled), "float32", place, elsewhere)
-        assert elsewhere.names == [("hetjax.cache.kernels._read", "float32")] * asked
+        assert elsewhere.names == [("hetjax.kernels.table_rows._read", "float32")] * asked
     finally:
         words[:] = before
 
@@ -288,7 +289,7 @@ def test_what_xla_calls_is_made_once_and_elsewhere_if_it_is_not_kept(monkeypatch
     monkeypatch.setattr(jax.ffi, "register_ffi_target", lambda *_, **__: None)
     for _ in range(2):
         operations._handler(elsewhere)
-    assert elsewhere.names == [("hetjax.native.operations._callbacks",)] and len(operations._made) == 2
+    assert elsewhere.names == [("hetjax.kernels.native.operations._callbacks",)] and len(operations._made) == 2
 
 
 @pytest.mark.parametrize("cores", [1, 2])
@@ -327,10 +328,10 @@ def test_another_process_compiles_and_keeps_what_is_not_kept(tmp_path):
     code = """
 import sys
 from pathlib import Path
-from hetjax.cache import kernels
-from hetjax.internals import is_kept
-from hetjax.native import handler, operations
-from hetjax.native.elsewhere import Elsewhere
+from hetjax.kernels import table_rows as kernels
+from hetjax.system.internals import is_kept
+from hetjax.kernels.native import handler, operations
+from hetjax.kernels.native.elsewhere import Elsewhere
 
 def kept(operation):
     return is_kept(operation.of("float32"), operations._signature("float32"), **operations._options(operation.fastmath))
@@ -339,7 +340,7 @@ elsewhere = Elsewhere()
 python, sys.executable = sys.executable, "/nowhere/python"
 elsewhere.compile(kernels.read.name, "float32")
 sys.executable = python
-elsewhere.compile("hetjax.cache.kernels.no_such_operation", "float32")
+elsewhere.compile("hetjax.kernels.table_rows.no_such_operation", "float32")
 assert not kept(kernels.read) and elsewhere.process is None
 elsewhere.compile(kernels.read.name, "float32")
 assert kept(kernels.read) and not kept(kernels.write) and elsewhere.process.poll() is None
@@ -349,7 +350,7 @@ elsewhere.compile(kernels.write.name, "float32")
 assert not kept(kernels.write) and elsewhere.process is None
 elsewhere.compile(kernels.write.name, "float32")
 assert kept(kernels.write)
-elsewhere.compile("hetjax.native.operations._callbacks")
+elsewhere.compile("hetjax.kernels.native.operations._callbacks")
 assert is_kept(handler.handle, handler.HANDLES, **operations._options(frozenset()))
 elsewhere.compile("hetjax.sampling.rehearsal.rehearse")
 assert elsewhere.process.poll() is None and list(Path(sys.argv[1]).glob("*/*.draw_all_*"))
@@ -366,10 +367,10 @@ print(elsewhere.process.pid)
 def test_copies_of_a_process_compile_what_is_not_kept_and_end_with_it(tmp_path):
     code = """
 import os, signal, threading, time
-from hetjax import native
-from hetjax.cache import kernels
-from hetjax import runtime
-from hetjax.native import compilers, elsewhere, operations
+from hetjax.kernels import native
+from hetjax.kernels import table_rows as kernels
+from hetjax.system import runtime
+from hetjax.kernels.native import compilers, elsewhere, operations
 
 runtime.cores, compilers.LINGER = lambda: 2, 3600
 copies = []
@@ -443,9 +444,9 @@ def test_jax_is_known_to_have_started():
 
 def test_a_copy_that_ends_leaves_what_is_asked_to_this_process(tmp_path):
     code = """
-from hetjax.cache import kernels
-from hetjax.native import operations
-from hetjax.native.elsewhere import Copy, Elsewhere
+from hetjax.kernels import table_rows as kernels
+from hetjax.kernels.native import operations
+from hetjax.kernels.native.elsewhere import Copy, Elsewhere
 
 first = Copy()
 second = Copy((first,))

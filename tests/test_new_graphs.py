@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import hetjax
-from hetjax.errors import InputError
 from hetjax.graph.names import Ids
+from hetjax.system.errors import InputError
 
 KINDS = ["cook", "reader", "walker"]
 

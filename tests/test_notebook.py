@@ -14,7 +14,7 @@ from types import ModuleType
 import pyarrow.parquet as pq
 import pytest
 
-from hetjax.logs import hides_bar, log
+from hetjax.system.logs import hides_bar, log
 from tests.test_command_line import ROOT, here
 
 TUTORIAL = ROOT / "docs" / "tutorial.md"

@@ -9,8 +9,8 @@ import pytest
 
 import hetjax
 from hetjax.casts.labels import Categories
-from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
+from hetjax.system.errors import InputError
 from tests import peer_cases, stand_ins
 from tests.round_trips import GRAPHS, same, there_and_back
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hetjax.config import Data
 from hetjax.datasets import npy_tree, ogb
-from hetjax.errors import InputError
+from hetjax.datasets.load import load
 from hetjax.graph.schema import Relation
-from hetjax.load import load
+from hetjax.options.config import Data
+from hetjax.system.errors import InputError
 
 WRITES, CITES = Relation("author", "writes", "paper"), Relation("paper", "cites", "paper")
 MAG = {  # as ogbn-mag is unpacked

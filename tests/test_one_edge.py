@@ -5,18 +5,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hetjax import evaluate, models
-from hetjax.cache.sparse import SparseRows
-from hetjax.config import Config, Model, Sampling, Train
+from hetjax import models
 from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.graph.sizes import abstract_graph, sizes
-from hetjax.models import attention, folded_attention, hgnn, orders, partials
+from hetjax.kernels import attention, folded_attention, orders, partials
+from hetjax.kernels.sparse import SparseRows
+from hetjax.models import hgnn
 from hetjax.models.one_edge import AT_ONCE, _at_most_one, one_edge, with_one_edge
 from hetjax.models.rgat import RGATLayer
+from hetjax.options.config import Config, Model, Sampling, Train
 from hetjax.sampling.blocks import Block, OneEdge
 from hetjax.sampling.whole import whole_relation
+from hetjax.sharding import evaluate
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.single import reading, strategy
 from tests.conftest import random_graph

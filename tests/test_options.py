@@ -8,15 +8,16 @@ import numpy as np
 import optax
 import pytest
 
-from hetjax import run_options, trained
-from hetjax.adamw import AdamW
-from hetjax.cache import tables
-from hetjax.cache.tables import RowAdam, Shape, Table
-from hetjax.config import Config, Train
-from hetjax.eager import eagerly
-from hetjax.errors import InputError
 from hetjax.graph.names import Ids, Names
+from hetjax.inference import trained
+from hetjax.kernels import tables
+from hetjax.kernels.adamw import AdamW
+from hetjax.kernels.tables import RowAdam, Shape, Table
+from hetjax.options.config import Config, Train
 from hetjax.sharding.trainer import class_weights, cross_entropy, schedule, with_weights_in_order
+from hetjax.system.eager import eagerly
+from hetjax.system.errors import InputError
+from hetjax.training import run_options
 from tests.conftest import random_graph
 from tests.equivalence import several_labels
 from tests.test_single import setting, whole_graph

@@ -6,7 +6,7 @@ import pytest
 
 import hetjax
 from hetjax.casts.labels import as_labels
-from hetjax.errors import InputError
+from hetjax.system.errors import InputError
 
 ORDERED = pa.DictionaryArray.from_arrays(pa.array([0, 1, None]), pa.array(["low", "high"]), ordered=True)
 

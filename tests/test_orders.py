@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hetjax.cache.sparse import compact
-from hetjax.models import orders
-from hetjax.models.linear import fold_product
-from hetjax.models.orders import Costs, Work
-from hetjax.models.segment import multiply_first, neighbour_mean, share_products
+from hetjax.kernels import orders
+from hetjax.kernels.linear import fold_product
+from hetjax.kernels.orders import Costs, Work
+from hetjax.kernels.segment import multiply_first, neighbour_mean, share_products
+from hetjax.kernels.sparse import compact
 from hetjax.sampling.blocks import OneEdge
 from hetjax.sampling.sampler import group
 from hetjax.sharding.registry import make_engine

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 import hetjax
-from hetjax.config import SECTIONS, Config, as_dict
+from hetjax.options.config import SECTIONS, Config, as_dict
 
 ROOT = Path(__file__).parent.parent
 

@@ -11,11 +11,12 @@ import pytest
 import yaml
 
 import hetjax
-from hetjax import option_names, recipe
-from hetjax.command_line import parse
-from hetjax.config import SECTIONS
-from hetjax.errors import InputError
-from hetjax.results import lines
+from hetjax.options import names as option_names
+from hetjax.options.command_line import parse
+from hetjax.options.config import SECTIONS
+from hetjax.recipe import recipe
+from hetjax.results.results import lines
+from hetjax.system.errors import InputError
 from tests.graphs import random_graph
 from tests.test_trained import OPTIONS, people
 

@@ -11,21 +11,21 @@ import pyarrow.parquet as pq
 import pytest
 
 import hetjax
-from hetjax import predicting
-from hetjax.config import Config, Model, Sampling
 from hetjax.datasets import rdf
-from hetjax.eager import eagerly
-from hetjax.errors import InputError
-from hetjax.evaluate import Evaluator
 from hetjax.graph import store
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
-from hetjax.models import orders
-from hetjax.predicting import Room, computed
-from hetjax.predictions import Predictions
+from hetjax.inference import predicting
+from hetjax.inference.predicting import Room, computed
+from hetjax.inference.predictions import Predictions
+from hetjax.inference.restored import Restored
+from hetjax.kernels import orders
+from hetjax.options.config import Config, Model, Sampling
 from hetjax.processes.group import ProcessGroup
-from hetjax.restored import Restored
+from hetjax.sharding.evaluate import Evaluator
 from hetjax.sharding.strategy import setup
+from hetjax.system.eager import eagerly
+from hetjax.system.errors import InputError
 from hetjax.train import main
 from tests.conftest import random_graph
 from tests.test_command_line import here, rdf_data, source, train

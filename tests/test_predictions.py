@@ -10,11 +10,11 @@ import pytest
 from scipy.special import expit, softmax
 
 from hetjax.datasets import hgb
-from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.names import Ids, Names
-from hetjax.predicting import predict
-from hetjax.predictions import Predictions, classes, quoted, split_numbers
+from hetjax.inference.predicting import predict
+from hetjax.inference.predictions import Predictions, classes, quoted, split_numbers
+from hetjax.system.errors import InputError
 from tests.test_command_line import here, train
 from tests.test_readers import FILES, INFO
 

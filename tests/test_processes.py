@@ -10,15 +10,14 @@ import jax
 import numpy as np
 import pytest
 
-from hetjax import digests
-from hetjax.config import Data, Processes
-from hetjax.errors import InputError
 from hetjax.graph import store
+from hetjax.options.config import Data, Processes
 from hetjax.partition import partition
-from hetjax.processes import channel, launch
+from hetjax.processes import channel, digests, launch
 from hetjax.processes import group as peers
 from hetjax.processes.channel import Connection
 from hetjax.processes.group import ConnectedGroup, Peer
+from hetjax.system.errors import InputError
 from tests.conftest import random_graph
 
 OPEN: list[socket.socket] = []

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hetjax.cache.tables import rows_at
-from hetjax.models.products import PARTS, _in_parts, added, each_product, product, turned_product
-from hetjax.vectors import SIDE
+from hetjax.kernels.products import PARTS, _in_parts, added, each_product, product, turned_product
+from hetjax.kernels.tables import rows_at
+from hetjax.kernels.vectors import SIDE
 
 
 @pytest.fixture(autouse=True)

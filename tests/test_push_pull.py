@@ -6,12 +6,12 @@ import jax
 import numpy as np
 import pytest
 
-from hetjax.config import Cache, Config, Mesh, Model, Sampling
-from hetjax.errors import InputError
+from hetjax.options.config import Cache, Config, Mesh, Model, Sampling
 from hetjax.sharding import registry
 from hetjax.sharding.push_pull import costs
 from hetjax.sharding.push_pull.weights import division
 from hetjax.sharding.registry import make_engine
+from hetjax.system.errors import InputError
 from tests.equivalence import GRAPHS, MODELS, compare, few, setting
 
 FEW, CITES = few("cites", "writes", "of"), few("cites")

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from hetjax.datasets import quotes
-from hetjax.errors import InputError
 from hetjax.ingest import text
 from hetjax.ingest.configuration import Format
+from hetjax.system.errors import InputError
 from tests.test_tables import Bar
 
 SWALLOWED = {

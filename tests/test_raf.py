@@ -12,15 +12,13 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
-from hetjax.cache import tables
-from hetjax.command_line import run_command
-from hetjax.config import Sampling
-from hetjax.eager import eagerly
-from hetjax.errors import InputError
 from hetjax.graph import store
-from hetjax.models import hgnn, partials
+from hetjax.kernels import partials, tables
+from hetjax.kernels.partials import Attention, Monoid
+from hetjax.models import hgnn
 from hetjax.models.hgnn import HGNN
-from hetjax.models.partials import Attention, Monoid
+from hetjax.options.command_line import run_command
+from hetjax.options.config import Sampling
 from hetjax.partition.metatree import Fold
 from hetjax.sampling.whole import whole_graph
 from hetjax.sharding import mesh as meshes
@@ -30,6 +28,8 @@ from hetjax.sharding.raf import engine as raf_engine
 from hetjax.sharding.raf import site as sites
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
+from hetjax.system.eager import eagerly
+from hetjax.system.errors import InputError
 from hetjax.train import main
 from tests.equivalence import GRAPHS, MODELS, compare, setting
 from tests.graphs import random_graph, smaller_graph

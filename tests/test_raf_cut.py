@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hetjax.errors import InputError
 from hetjax.graph.csc import Piece, cut
 from hetjax.graph.hetgraph import check_csc
 from hetjax.graph.schema import Relation
@@ -16,6 +15,7 @@ from hetjax.partition.cuts import cut_graph, cut_sizes, pieces
 from hetjax.sampling.drawing import Asked, Drawing
 from hetjax.sampling.sampler import ALL
 from hetjax.sharding.registry import make_engine
+from hetjax.system.errors import InputError
 from tests.conftest import random_graph
 from tests.equivalence import MODELS, compare, few, setting
 from tests.test_command_line import SMALL, train

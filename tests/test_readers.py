@@ -11,8 +11,8 @@ import pytest
 from hetjax.datasets import hgb, packed, rdf
 from hetjax.datasets.splits import hold_out
 from hetjax.datasets.text import LONG, numbers, plain
-from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
+from hetjax.system.errors import InputError
 
 TRIPLES = """\
 <http://x/a> <http://p#knows> <http://x/b> .

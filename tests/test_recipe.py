@@ -7,25 +7,27 @@ import numpy as np
 import pytest
 import yaml
 
-from hetjax import baselines, choices, inputs, recipe, run_options
-from hetjax.compatible import applied
-from hetjax.config import SECTIONS, Config, Data, Mesh, Model, Sampling, Train
 from hetjax.datasets import synthetic
-from hetjax.errors import InputError
-from hetjax.graph import store
+from hetjax.datasets.load import load, load_abstract, load_some, made, read_ahead
+from hetjax.graph import inputs, store
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
-from hetjax.graph_statistics import of_no_node
-from hetjax.judged import Judged
-from hetjax.load import load, load_abstract, load_some, made, read_ahead
-from hetjax.logs import shown
+from hetjax.graph.statistics import of_no_node
 from hetjax.metapaths import along_metapaths
 from hetjax.metapaths.paths import expected_sizes
+from hetjax.options.config import SECTIONS, Config, Data, Mesh, Model, Sampling, Train
 from hetjax.processes.group import ProcessGroup
+from hetjax.recipe import choices, recipe
+from hetjax.recipe.compatible import applied
+from hetjax.recipe.judged import Judged
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import setup
 from hetjax.sharding.trainer import schedule
+from hetjax.system.errors import InputError
+from hetjax.system.logs import shown
+from hetjax.tasks import baselines
 from hetjax.train import main
+from hetjax.training import run_options
 from tests.conftest import random_graph
 from tests.equivalence import homogeneous, several_labels
 from tests.test_label_inputs import relabelled

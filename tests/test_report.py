@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
-from hetjax.config import Config, Data, Mesh, Model, Sampling, Train
 from hetjax.graph.names import Ids, Names
-from hetjax.predictions import Predictions
-from hetjax.report import Told, page, scores, write
+from hetjax.inference.predictions import Predictions
+from hetjax.options.config import Config, Data, Mesh, Model, Sampling, Train
+from hetjax.results.report import Told, page, scores, write
 
 CLASSES = 5
 

@@ -10,14 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hetjax.errors import InputError
-from hetjax.models import linear, segment
+from hetjax.kernels import linear, segment
+from hetjax.kernels.native import platforms
 from hetjax.models.dropout import Masks
 from hetjax.models.rgcn import Bases, RelationMean, RGCNLayer
-from hetjax.native import platforms
 from hetjax.sampling.blocks import Adjacency, Block, pad_adjacency
 from hetjax.sampling.sampler import ALL, Sampler, group
 from hetjax.sampling.whole import whole_graph
+from hetjax.system.errors import InputError
 from tests.conftest import random_graph
 
 

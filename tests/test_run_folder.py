@@ -10,19 +10,20 @@ import numpy as np
 import pytest
 import yaml
 
-from hetjax import results, train
+from hetjax import train
 from hetjax.cache import penalty
 from hetjax.cache.mapped import mapped
-from hetjax.checkpoint import Checkpoints, Damaged
-from hetjax.command_line import run_command
-from hetjax.config import Config, as_dict
-from hetjax.errors import InputError
 from hetjax.graph import store
-from hetjax.metrics import Rises
-from hetjax.pictures import draw_run
-from hetjax.progress import Progress, check_progress
-from hetjax.records import Records
-from hetjax.workdir import Workdir
+from hetjax.options.command_line import run_command
+from hetjax.options.config import Config, as_dict
+from hetjax.results import results
+from hetjax.results.pictures import draw_run
+from hetjax.system.errors import InputError
+from hetjax.tasks.metrics import Rises
+from hetjax.training.checkpoint import Checkpoints, Damaged
+from hetjax.training.progress import Progress, check_progress
+from hetjax.training.records import Records
+from hetjax.training.workdir import Workdir
 from tests.conftest import random_graph
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed file")  # a run's lock, held until its process ends
@@ -306,7 +307,7 @@ def two_classes(graph, tmp_path):
 
 def test_a_run_is_chosen_by_its_roc_auc(two_classes, tmp_path, capfd, monkeypatch):
     said = []
-    monkeypatch.setattr("hetjax.logs.tqdm.write", lambda words, **_: said.append(words))
+    monkeypatch.setattr("hetjax.system.logs.tqdm.write", lambda words, **_: said.append(words))
     assert start(tmp_path / "run", two_classes, capfd, "--train.metric", "roc_auc")[0] == 0
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["chosen_by"] == "roc_auc" and 0 <= summary["test_roc_auc"] <= 1

@@ -13,12 +13,10 @@ import numpy as np
 import pytest
 from hypothesis import strategies
 
-from hetjax.arrays import ALIGNMENT, aligned
-from hetjax.config import Config, Sampling
-from hetjax.errors import InputError
 from hetjax.graph import csc
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation, Schema
+from hetjax.options.config import Config, Sampling
 from hetjax.sampling import draw, loader
 from hetjax.sampling.blocks import NO_NODE, Capacities, pad_sample, round_up
 from hetjax.sampling.drawing import Asked, Drawing
@@ -28,6 +26,8 @@ from hetjax.sampling.sampler import ALL, Sampler, group
 from hetjax.sampling.whole import whole_graph
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.single.batches import SingleBatches
+from hetjax.system.arrays import ALIGNMENT, aligned
+from hetjax.system.errors import InputError
 from tests.conftest import random_graph
 from tests.equivalence import GRAPHS, MODELS, setting
 

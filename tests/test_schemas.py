@@ -5,14 +5,14 @@ import dataclasses
 import numpy as np
 import pytest
 
-from hetjax.eager import eagerly
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
-from hetjax.models.partials import Attention, attended
-from hetjax.models.segment import by_source
+from hetjax.kernels.partials import Attention, attended
+from hetjax.kernels.segment import by_source
 from hetjax.sampling.blocks import Adjacency
 from hetjax.sampling.sampler import ALL
 from hetjax.sharding.trainer import make_trainer
+from hetjax.system.eager import eagerly
 from tests.equivalence import alone, apart, compare, few, setting
 from tests.schemas import BOUND, found, random_case
 

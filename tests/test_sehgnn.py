@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from hetjax import from_arrays
-from hetjax.config import Config, Data, Model, Sampling
-from hetjax.eager import eagerly
-from hetjax.errors import InputError
-from hetjax.evaluate import Evaluator
+from hetjax.datasets.load import load, load_abstract, load_some
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
-from hetjax.load import load, load_abstract, load_some
 from hetjax.metapaths import Metapath, along_metapaths, means, metapaths
+from hetjax.options.config import Config, Data, Model, Sampling
+from hetjax.sharding.evaluate import Evaluator
 from hetjax.sharding.strategy import setup
+from hetjax.system.eager import eagerly
+from hetjax.system.errors import InputError
 from tests.conftest import random_graph
 from tests.equivalence import compare, few, several_labels
 from tests.test_label_inputs import logits, relabelled

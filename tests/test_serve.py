@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import hetjax
-from hetjax.config import Config
-from hetjax.eager import eagerly
-from hetjax.errors import InputError
 from hetjax.graph.names import Names
-from hetjax.ladder import STEP, Ladder
-from hetjax.metrics import quality
-from hetjax.restored import Restored
-from hetjax.serve import Served
+from hetjax.inference.restored import Restored
+from hetjax.inference.serve import Served
+from hetjax.options.config import Config
+from hetjax.sampling.ladder import STEP, Ladder
+from hetjax.system.eager import eagerly
+from hetjax.system.errors import InputError
+from hetjax.tasks.metrics import quality
 from tests.conftest import random_graph
 from tests.test_single import MODELS, setting, whole_graph
 from tests.test_trained import OPTIONS, people

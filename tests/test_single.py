@@ -12,21 +12,21 @@ import numpy as np
 import optax
 import pytest
 
-from hetjax import metrics, runtime
-from hetjax.cache import tables
-from hetjax.cache.tables import RowAdam, Shape, Table
-from hetjax.config import Config, Model, Sampling, Train
-from hetjax.eager import eagerly
-from hetjax.evaluate import Chunks, Evaluator, evaluated_nodes
-from hetjax.models import orders
-from hetjax.native import platforms
+from hetjax.kernels import orders, tables
+from hetjax.kernels.native import platforms
+from hetjax.kernels.tables import RowAdam, Shape, Table
+from hetjax.options.config import Config, Model, Sampling, Train
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sampling.regime import mini_batch_regime, whole_graph_regime
 from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sampling.whole import whole_graph as every_edge
+from hetjax.sharding.evaluate import Chunks, Evaluator, evaluated_nodes
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.single.batches import SingleBatches
 from hetjax.sharding.strategy import setup
+from hetjax.system import runtime
+from hetjax.system.eager import eagerly
+from hetjax.tasks import metrics
 from hetjax.train import main
 from tests.graphs import random_graph, smaller_graph
 

@@ -8,13 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hetjax.cache import sparse
-from hetjax.cache.sparse import SparseRows, compact
-from hetjax.models import orders
-from hetjax.models.linear import times
-from hetjax.models.orders import Costs
-from hetjax.models.sums_at import sums_at
-from hetjax.native import platforms
+from hetjax.kernels import orders, sparse
+from hetjax.kernels.linear import times
+from hetjax.kernels.native import platforms
+from hetjax.kernels.orders import Costs
+from hetjax.kernels.sparse import SparseRows, compact
+from hetjax.kernels.sums_at import sums_at
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sampling.sampler import group
 from hetjax.sharding.registry import make_engine

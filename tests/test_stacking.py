@@ -8,17 +8,19 @@ import numpy as np
 import pytest
 
 import hetjax
-from hetjax import baselines, predict, predicting, stacking
-from hetjax.errors import InputError
+from hetjax import predict
 from hetjax.graph import store
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
-from hetjax.logistic import loss_of
-from hetjax.restored import restore
+from hetjax.inference import predicting
+from hetjax.inference.restored import restore
+from hetjax.inference.trained import Trained
 from hetjax.sharding.trainer import class_weights
-from hetjax.stacking import Stacked
+from hetjax.system.errors import InputError
+from hetjax.tasks import baselines, stacking
+from hetjax.tasks.logistic import loss_of
+from hetjax.tasks.stacking import Stacked
 from hetjax.train import main
-from hetjax.trained import Trained
 from tests.test_label_inputs import relabelled
 from tests.test_recipe import communities, shop
 

@@ -11,18 +11,18 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 from examples.replicated import ReplicatedEngine
-from hetjax.config import Cache, Config, Mesh, Sampling
-from hetjax.eager import eagerly
-from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.sizes import sizes
 from hetjax.models.layer import Exchange
+from hetjax.options.config import Cache, Config, Mesh, Sampling
 from hetjax.partition import Partitioning, Workload, read
 from hetjax.partition.partitioning import Report
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.mesh import DATA
 from hetjax.sharding.registry import make_engine
+from hetjax.system.eager import eagerly
+from hetjax.system.errors import InputError
 from hetjax.train import keep_partitioning
 from tests.conftest import random_graph
 from tests.equivalence import MODELS, compare, few, setting

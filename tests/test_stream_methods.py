@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from hetjax.errors import InputError
 from hetjax.partition.stream import Held, Options, level, partition_stream, registry, source
 from hetjax.partition.stream.methods import hdrf, slim
 from hetjax.partition.stream.partitioner import Partitioner
 from hetjax.partition.stream.state import mark, no_replicas, put
+from hetjax.system.errors import InputError
 from tests import stream_transcriptions as plain
 
 NODES, EDGES = 40, 150

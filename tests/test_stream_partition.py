@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.csc import edges_of
 from hetjax.graph.homogeneous import offsets
@@ -23,6 +22,7 @@ from hetjax.partition.stream.neighbours import full_neighbours
 from hetjax.partition.stream.registry import BUILT_IN
 from hetjax.partition.stream.report import report
 from hetjax.partition.stream.run import Reader
+from hetjax.system.errors import InputError
 from tests.conftest import random_graph
 from tests.test_command_line import here, refused
 from tests.test_stream_methods import NODES, stream_of

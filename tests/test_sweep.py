@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from hetjax import sweep
-from hetjax.errors import InputError
+from hetjax.system.errors import InputError
 from tests.test_command_line import here
 
 OVER = ["--over", "model.hidden=4,6", "train.learning_rate=0.01", "--seeds", "2"]

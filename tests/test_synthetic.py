@@ -5,9 +5,9 @@ import pytest
 
 from hetjax.datasets.schemas import OGBN_MAG, SHAPES
 from hetjax.datasets.synthetic import generate
-from hetjax.errors import InputError
 from hetjax.graph.csc import edges_of
 from hetjax.graph.schema import Relation
+from hetjax.system.errors import InputError
 
 WRITES = Relation("author", "writes", "paper")
 CITES = Relation("paper", "cites", "paper")

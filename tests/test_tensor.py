@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
-from hetjax.config import Config, Mesh, Model, Sampling
-from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
-from hetjax.models import folded_attention
+from hetjax.kernels import folded_attention
+from hetjax.options.config import Config, Mesh, Model, Sampling
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.mesh import FEATURE
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.tensor import costs
 from hetjax.sharding.tensor.columns import all_rows, to_columns, to_rows
+from hetjax.system.errors import InputError
 from tests.equivalence import GRAPHS, MODELS, compare, few, setting
 from tests.graphs import smaller_graph
 from tests.test_command_line import SMALL, train, train_anew

@@ -4,7 +4,6 @@ import jax
 import numpy as np
 import pytest
 
-from hetjax.errors import InputError
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.registry import make_engine
@@ -13,6 +12,7 @@ from hetjax.sharding.tensor.chunks import costs, room
 from hetjax.sharding.tensor.chunks.engine import ChunkedEngine
 from hetjax.sharding.tensor.chunks.plan import Plan, cut, rows_between, sendings
 from hetjax.sharding.tensor.strategy import Tensor
+from hetjax.system.errors import InputError
 from tests.conftest import random_graph
 from tests.equivalence import GRAPHS, MODELS, compare, few, setting
 

@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from hetjax import threefry
-from hetjax.threefry import Keys
+from hetjax.system import threefry
+from hetjax.system.threefry import Keys
 
 SEEDS = [0, 1, 7, 2**31 - 1, -1, -(2**31)]
 

@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from hetjax.models import grouping
-from hetjax.models.grouping import Group
+from hetjax.kernels import grouping
+from hetjax.kernels.grouping import Group
 from hetjax.models.packed import Packed
 from hetjax.sampling.whole import whole_graph
 from hetjax.sharding.registry import make_engine

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
-from hetjax import runtime
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.traffic import Program, per_step, read, scope
+from hetjax.system import runtime
 
 NESTED = """HloModule jit_f, is_scheduled=true, num_partitions=4
 

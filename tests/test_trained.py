@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import hetjax
-from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.system.errors import InputError
 from tests.test_command_line import here
 
 OPTIONS = {

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import hetjax
-from hetjax.errors import InputError
+from hetjax.system.errors import InputError
 from tests.test_command_line import QUICK, ROOT
 
 SMALL = [

@@ -9,10 +9,8 @@ import jax
 import numpy as np
 import pytest
 
-from hetjax.command_line import run_command
-from hetjax.eager import eagerly
-from hetjax.errors import InputError
 from hetjax.graph import store
+from hetjax.options.command_line import run_command
 from hetjax.partition import EdgeCut, edge_cut, save
 from hetjax.partition.edge_cut import PART
 from hetjax.processes.group import ProcessGroup
@@ -20,6 +18,8 @@ from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
 from hetjax.sharding.vanilla.declared import Options
 from hetjax.sharding.vanilla.strategy import Vanilla
+from hetjax.system.eager import eagerly
+from hetjax.system.errors import InputError
 from hetjax.train import main
 from tests.conftest import random_graph
 from tests.equivalence import MODELS, compare, few, setting, several_labels

@@ -4,7 +4,7 @@ import numba
 import numpy as np
 import pytest
 
-from hetjax.vectors import add_products, add_rows, add_scaled, clear, dot, dots, exponentials, loops
+from hetjax.kernels.vectors import add_products, add_rows, add_scaled, clear, dot, dots, exponentials, loops
 
 compiled = numba.njit(error_model="numpy")
 WIDTHS = [*range(36), 47, 64, 79, 80, 95, 96, 129]

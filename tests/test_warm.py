@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 import hetjax
-from hetjax import warm
-from hetjax.carry import of_neighbours
-from hetjax.config import Mesh
-from hetjax.errors import InputError
 from hetjax.graph import store
+from hetjax.graph.carry import of_neighbours
 from hetjax.graph.csc import CSC, edges_of
-from hetjax.label_inputs import with_labels
-from hetjax.restored import restore
+from hetjax.inference import warm
+from hetjax.inference.restored import restore
+from hetjax.inference.trained import _config as config_of
+from hetjax.options.config import Mesh
 from hetjax.sharding.registry import make_engine
-from hetjax.trained import _config as config_of
+from hetjax.system.errors import InputError
+from hetjax.tasks.label_inputs import with_labels
 from tests.conftest import random_graph
 from tests.test_command_line import here
 from tests.test_trained import OPTIONS, wrote

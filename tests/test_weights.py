@@ -6,17 +6,18 @@ import zlib
 import numpy as np
 import pytest
 
-from hetjax import convert, digests, partition
-from hetjax.command_line import run_command
-from hetjax.config import Data
-from hetjax.errors import InputError
+from hetjax import convert, partition
+from hetjax.datasets.load import load, load_abstract
 from hetjax.graph import checksums, csc, store
 from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import build, check
 from hetjax.graph.schema import Relation, Schema
 from hetjax.graph.sizes import abstract_graph, from_json, sizes
-from hetjax.load import load, load_abstract
+from hetjax.options.command_line import run_command
+from hetjax.options.config import Data
 from hetjax.partition import manifest
+from hetjax.processes import digests
+from hetjax.system.errors import InputError
 
 RATES, KNOWS = Relation("user", "rates", "item"), Relation("user", "knows", "user")
 SCHEMA = Schema({"user": 4, "item": 3}, (RATES, KNOWS), "item", 2)

@@ -14,19 +14,20 @@ import numba
 import numpy as np
 import pytest
 
-from hetjax import checkpoint, durable
 from hetjax.cache import table_files
 from hetjax.cache.mapped import mapped
 from hetjax.cache.penalty import read_or_measure
-from hetjax.checkpoint import Checkpoints
-from hetjax.compiled import compiled
-from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.names import Ids, Names
+from hetjax.inference.predictions import Predictions
 from hetjax.partition import edge_cut, partition, save
-from hetjax.pictures import draw_cache, draw_curves
-from hetjax.predictions import Predictions
-from hetjax.records import Records
+from hetjax.results.pictures import draw_cache, draw_curves
+from hetjax.system import durable
+from hetjax.system.compiled import compiled
+from hetjax.system.errors import InputError
+from hetjax.training import checkpoint
+from hetjax.training.checkpoint import Checkpoints
+from hetjax.training.records import Records
 from tests.conftest import random_graph
 from tests.test_command_line import call
 
@@ -214,7 +215,7 @@ def test_of_two_writers_of_a_text_the_last_wins(tmp_path):
 
 @pytest.mark.parametrize("name", ["out", "out[1]", "ö ut"])
 def test_what_a_killed_writer_left_is_deleted_by_the_next(tmp_path, name):
-    code = "import os, sys; from hetjax import durable; a = durable.new_folder(sys.argv[1]); a.__enter__(); os._exit(9)"
+    code = "import os, sys; from hetjax.system import durable; a = durable.new_folder(sys.argv[1]); a.__enter__(); os._exit(9)"
     assert subprocess.run([sys.executable, "-c", code, tmp_path / name]).returncode == 9
     (left,) = tmp_path.iterdir()
     other = tmp_path / f".{name}.theirs.partial"  # no name that hetjax gives

@@ -3,10 +3,10 @@
 import pytest
 import yaml
 
-from hetjax import yaml_file
-from hetjax.command_line import parse
-from hetjax.config import SECTIONS, Config, as_dict, check_numbers
-from hetjax.errors import LONGEST, InputError, short
+from hetjax.options.command_line import parse
+from hetjax.options.config import SECTIONS, Config, as_dict, check_numbers
+from hetjax.system import yaml_file
+from hetjax.system.errors import LONGEST, InputError, short
 from tests.mutants import BOMB
 
 REFUSED = {

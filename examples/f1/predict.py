@@ -16,7 +16,7 @@ import hetjax
 from examples.f1.graph import EVENTS, read
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.ranking import roc_auc
+from hetjax.tasks.ranking import roc_auc
 
 OPTIONS = {
     "recipe": "none",

@@ -11,8 +11,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from hetjax.config import Place, Policy
-from hetjax.errors import InputError
+from hetjax.options.config import Place, Policy
+from hetjax.system.errors import InputError
 
 Name = TypeVar("Name", bound=Hashable)  # of a type, or of a cache
 

@@ -7,16 +7,16 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from hetjax.cache import tables
 from hetjax.cache.allocate import RowWorth, allocate, next_tenth
 from hetjax.cache.host import HostMatrix, HostTable, views
 from hetjax.cache.mapped import mapped, release
-from hetjax.cache.sparse import SparseRows, compact
-from hetjax.cache.tables import Shape, Table
-from hetjax.config import Place, Policy
-from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.kernels import tables
+from hetjax.kernels.sparse import SparseRows, compact
+from hetjax.kernels.tables import Shape, Table
+from hetjax.options.config import Place, Policy
 from hetjax.sampling.blocks import Batch
+from hetjax.system.errors import InputError
 
 COPY = 2**24  # bytes copied at a time
 Key = tuple[str, int]  # of a cache: the node type, and which of the caches of that type

@@ -11,10 +11,10 @@ import numpy as np
 from hetjax.cache import table_files
 from hetjax.cache.features import Features
 from hetjax.cache.host import HostMatrix
-from hetjax.cache.tables import Table
-from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.store import open as open_store
+from hetjax.kernels.tables import Table
+from hetjax.system.errors import InputError
 
 Source = str | os.PathLike | HetGraph | Features | Mapping[str, Any]
 

@@ -6,7 +6,7 @@ from hetjax.cache.allocate import RowWorth
 from hetjax.cache.features import FeatureStore
 from hetjax.cache.hotness import hotness
 from hetjax.cache.penalty import read_or_measure
-from hetjax.config import Config
+from hetjax.options.config import Config
 from hetjax.sampling.loader import Batches
 
 

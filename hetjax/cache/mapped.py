@@ -12,8 +12,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from hetjax.arrays import Array
-from hetjax.errors import InputError
+from hetjax.system.arrays import Array
+from hetjax.system.errors import InputError
 
 AT_ONCE = 256  # rows; reading one may map half a MiB around it, until that is given back
 

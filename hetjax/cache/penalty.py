@@ -11,10 +11,10 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from hetjax import durable, files
 from hetjax.cache.host import HostMatrix, HostTable
 from hetjax.cache.mapped import mapping
-from hetjax.errors import InputError
+from hetjax.system import durable, files
+from hetjax.system.errors import InputError
 
 ROWS, ROUNDS = 20_000, 7
 

@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 import jax
 
-from hetjax import runtime
 from hetjax.cache.allocate import place_types
 from hetjax.cache.mapped import mapping
-from hetjax.cache.tables import Shape
-from hetjax.config import Cache, Place
-from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.kernels.tables import Shape
+from hetjax.options.config import Cache, Place
+from hetjax.system import runtime
+from hetjax.system.errors import InputError
 
 
 class RowCounts(NamedTuple):

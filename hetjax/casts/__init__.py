@@ -11,6 +11,6 @@ Every door (arrays, frames, networkx, PyG, DGL, and tables that are read from fi
 - `edges.as_ends`, `roles.edge_columns`: the ends of edges, by the names of columns where there are some.
 - `reverses.missing_reverses`: the relations whose reverse is added.
 
-A `place` is what an error begins with. All raise `hetjax.errors.InputError`, and say by the logger "hetjax" what they took by
+A `place` is what an error begins with. All raise `hetjax.system.errors.InputError`, and say by the logger "hetjax" what they took by
 name, by position or by kind.
 """

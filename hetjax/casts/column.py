@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hetjax.errors import InputError, short
+from hetjax.system.errors import InputError, short
 
 TEXTS = pa.large_string()
 

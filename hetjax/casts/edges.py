@@ -10,8 +10,8 @@ from hetjax.casts.column import as_dense, columns_of
 from hetjax.casts.ids import node_numbers
 from hetjax.casts.numbers import as_weights
 from hetjax.casts.roles import edge_columns
-from hetjax.errors import InputError, short
 from hetjax.graph.schema import Relation
+from hetjax.system.errors import InputError, short
 
 SAY = "write (sources, targets) with two columns, or a list of pairs [(source, target), ...]"
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hetjax.casts.column import as_column, is_text
-from hetjax.errors import InputError, short
 from hetjax.graph.arrow import to_numpy
 from hetjax.graph.names import Ids
-from hetjax.logs import log
+from hetjax.system.errors import InputError, short
+from hetjax.system.logs import log
 
 CANONICAL = re.compile("0|-?[1-9][0-9]{0,18}")  # a whole number as Python writes it
 MOST, EXACT = 2**63, 2**53  # of an id, and of one among floats

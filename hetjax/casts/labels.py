@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 from hetjax.casts.column import as_column, as_dense, is_text, kind_of
 from hetjax.casts.ids import EXACT
 from hetjax.casts.words import MISSING, Missing
-from hetjax.errors import InputError, short
 from hetjax.graph.arrow import to_numpy
 from hetjax.graph.hetgraph import UNLABELLED
 from hetjax.graph.names import Ids
 from hetjax.graph.schema import MOST_CLASSES
+from hetjax.system.errors import InputError, short
 
 NO_CLASS = "-1"  # of a node without a label, where labels are texts
 WHOLE = re.compile(r"-?[0-9]{1,18}(\.0+)?")

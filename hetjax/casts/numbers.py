@@ -9,10 +9,10 @@ import pyarrow.compute as pc
 
 from hetjax.casts.column import as_column, as_dense, columns_of, is_list, is_time, kind_of
 from hetjax.casts.narrow import narrowest
-from hetjax.errors import InputError, short
 from hetjax.graph.arrow import to_numpy
 from hetjax.graph.hetgraph import FEATURE_TYPES
-from hetjax.logs import log
+from hetjax.system.errors import InputError, short
+from hetjax.system.logs import log
 
 DAY = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 FLOAT32 = np.dtype(np.float32)

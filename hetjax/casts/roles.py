@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from hetjax.errors import InputError, short
 from hetjax.graph.schema import Relation
-from hetjax.logs import log
+from hetjax.system.errors import InputError, short
+from hetjax.system.logs import log
 
 PAIRS = (
     ("source", "target"),

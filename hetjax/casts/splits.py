@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 from hetjax.casts.column import as_column, is_text, kind_of
 from hetjax.casts.ids import node_ids, positions
 from hetjax.casts.words import Missing
-from hetjax.errors import InputError, short
 from hetjax.graph.arrow import to_numpy
 from hetjax.graph.hetgraph import SPLITS
 from hetjax.graph.names import Ids
-from hetjax.logs import log
+from hetjax.system.errors import InputError, short
+from hetjax.system.logs import log
 
 SPELLINGS = {"val": "validation", "valid": "validation", "dev": "validation", "training": "train"}
 WORDS = "train, val (or valid, validation, dev) and test"

@@ -6,7 +6,7 @@ from collections.abc import Collection
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hetjax.logs import log
+from hetjax.system.logs import log
 
 MISSING = frozenset(["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA>", "#N/A"])
 

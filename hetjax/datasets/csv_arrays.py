@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 
 from hetjax.datasets import packed, quotes
-from hetjax.errors import InputError, reading
-from hetjax.files import open_regular
+from hetjax.system.errors import InputError, reading
+from hetjax.system.files import open_regular
 
 BLOCK = 2**24  # bytes of text at a time
 SMALL = 2**20  # bytes of a file of a few rows

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from hetjax.compiled import compiled
 from hetjax.datasets import packed
 from hetjax.datasets.homogeneous import Edges
 from hetjax.datasets.text import LONGEST_CELL, blocks, shown
-from hetjax.errors import InputError, reading
-from hetjax.files import open_regular
 from hetjax.graph.schema import no_node
+from hetjax.system.compiled import compiled
+from hetjax.system.errors import InputError, reading
+from hetjax.system.files import open_regular
 
 NEWLINE, RETURN, BLANK, TAB, COMMA, HASH, PERCENT = (ord(c) for c in "\n\r \t,#%")
 PLUS, MINUS, POINT, ZERO, NINE, SMALL_E, LARGE_E = (ord(c) for c in "+-.09eE")

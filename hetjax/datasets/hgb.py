@@ -20,11 +20,11 @@ import numpy as np
 from hetjax.datasets import packed
 from hetjax.datasets.splits import hold_out
 from hetjax.datasets.text import blocks, integer, numbers, opened, plain, rows, rows_of, shown, whole
-from hetjax.errors import InputError, reading, reason
-from hetjax.files import check_regular
 from hetjax.graph.hetgraph import UNLABELLED, HetGraph, build
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import Relation, Schema
+from hetjax.system.errors import InputError, reading, reason
+from hetjax.system.files import check_regular
 
 LONGEST_JSON = 2**26  # bytes
 

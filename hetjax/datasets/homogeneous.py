@@ -9,11 +9,11 @@ import numpy as np
 
 from hetjax.casts.narrow import narrowest
 from hetjax.datasets.splits import Shipped, Split, divide
-from hetjax.errors import InputError
 from hetjax.graph.csc import as_weights
 from hetjax.graph.hetgraph import FEATURE_TYPES, NO_FILES, UNLABELLED, HetGraph, build, check_ids
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import MOST_CLASSES, Relation, Schema
+from hetjax.system.errors import InputError
 
 NODE = "node"
 EDGE = Relation(NODE, "edge", NODE)

@@ -6,7 +6,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from hetjax.compiled import intrinsic
+from hetjax.system.compiled import intrinsic
 
 EIGHT_BITS, WORD_BITS = ir.IntType(8), ir.IntType(64)
 STEP = 64  # bytes

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from hetjax.datasets.both_ways import BothWays
-from hetjax.errors import InputError, reading
-from hetjax.files import open_regular
 from hetjax.graph.hetgraph import UNLABELLED, HetGraph, build
 from hetjax.graph.npy import MAGIC, load_array
 from hetjax.graph.schema import MOST_CLASSES, Relation, Schema
+from hetjax.system.errors import InputError, reading
+from hetjax.system.files import open_regular
 
 PAPER, WIDTH = "paper", 1024  # the latter of IGB's features
 LAST_TRAINING_YEAR, VALIDATION_YEAR = 2018, 2019  # of MAG240M's papers

@@ -16,10 +16,10 @@ import numpy as np
 from hetjax.datasets import packed
 from hetjax.datasets.homogeneous import NODE, Edges, Options, assemble, names_of, narrowest
 from hetjax.datasets.splits import Shipped
-from hetjax.errors import InputError, reading
-from hetjax.files import check_regular
 from hetjax.graph import npy
 from hetjax.graph.hetgraph import SPLITS, HetGraph, check_ids
+from hetjax.system.errors import InputError, reading
+from hetjax.system.files import check_regular
 
 INTEGERS, NUMBERS = "iu", "iufb"  # kinds of dtypes
 

@@ -13,11 +13,11 @@ from hetjax.datasets import csv_arrays
 from hetjax.datasets.both_ways import BothWays
 from hetjax.datasets.homogeneous import NODE, Edges, Options, assemble
 from hetjax.datasets.splits import Shipped, divide
-from hetjax.errors import InputError
 from hetjax.graph.hetgraph import UNLABELLED, HetGraph, build
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import MOST_CLASSES, Relation, Schema
-from hetjax.logs import log
+from hetjax.system.errors import InputError
+from hetjax.system.logs import log
 
 SPLIT_FILES = {"train": "train", "validation": "valid", "test": "test"}
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hetjax.compiled import compiled
 from hetjax.datasets.marks import STEP, quotes_and_ends, trailing_zeros
-from hetjax.errors import InputError
+from hetjax.system.compiled import compiled
+from hetjax.system.errors import InputError
 
 LINE, RETURN, QUOTE = (ord(c) for c in '\n\r"')
 PLAIN, QUOTED, CLOSED = range(3)  # where the text is: outside of quotes, within, or just after a quote within

@@ -19,11 +19,11 @@ import pyoxigraph
 
 from hetjax.datasets import packed
 from hetjax.datasets.splits import hold_out
-from hetjax.errors import InputError, reading
-from hetjax.files import open_regular
 from hetjax.graph.hetgraph import UNLABELLED, HetGraph, build
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import Relation, Schema
+from hetjax.system.errors import InputError, reading
+from hetjax.system.files import open_regular
 
 RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 LONGEST_TERM = 2**24  # bytes, which pyoxigraph reads

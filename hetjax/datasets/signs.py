@@ -5,8 +5,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from hetjax.datasets import edges
-from hetjax.errors import InputError, reading
 from hetjax.graph import store
+from hetjax.system.errors import InputError, reading
 
 SIGNS = {
     "rdf": ("*.nt", "*.nt.gz"),

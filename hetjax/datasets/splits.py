@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hetjax.errors import InputError
 from hetjax.graph.hetgraph import SPLITS, UNLABELLED
+from hetjax.system.errors import InputError
 
 Shipped = Mapping[str, tuple[str, np.ndarray]]  # by the name of a split: the place to name in an error, and the array
 

@@ -13,15 +13,15 @@ from typing import NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from hetjax.compiled import compiled
 from hetjax.datasets.schemas import SHAPES, Shape
-from hetjax.errors import InputError
 from hetjax.graph import csc as csc_format
 from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import SPLITS, HetGraph, check
 from hetjax.graph.schema import Relation
-from hetjax.runtime import memory
 from hetjax.sampling.draw import bits, key, uniform
+from hetjax.system.compiled import compiled
+from hetjax.system.errors import InputError
+from hetjax.system.runtime import memory
 
 TAIL, LABELLED_TAIL = 1.6, 1.15  # exponents of the ranks; the second where edges point to the target type
 ID = 4  # bytes of a node id

@@ -14,8 +14,8 @@ from typing import IO, cast
 import numpy as np
 
 from hetjax.datasets import packed
-from hetjax.errors import InputError, reading
-from hetjax.files import open_regular
+from hetjax.system.errors import InputError, reading
+from hetjax.system.files import open_regular
 
 Source = Path | zipfile.Path
 LONGEST_LINE = 2**24  # bytes

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hetjax import durable
-from hetjax.command_line import parse, run_command
-from hetjax.config import Data, Processes
 from hetjax.doctor import system
 from hetjax.doctor.finding import Finding
-from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.options.command_line import parse, run_command
+from hetjax.options.config import Data, Processes
+from hetjax.system import durable
+from hetjax.system.errors import InputError
 
 DESCRIPTION = """Look at this machine and what is installed, or at a graph, and say what is wrong, each with what to do. The exit
 status is 1 if something is wrong, and 0 if not."""
@@ -68,9 +68,9 @@ def of_machine(options: Options) -> Iterator[Finding]:
 
 def of_graph(data: Data, options: Options) -> Iterator[Finding | str]:
     """The schema, and what is wrong or odd."""
+    from hetjax.datasets.load import load, outline
     from hetjax.doctor.graph import broken, odd
     from hetjax.doctor.leakage import leakage
-    from hetjax.load import load, outline
 
     try:
         graph = load(replace(data, check=False))
@@ -94,8 +94,8 @@ def of_graph(data: Data, options: Options) -> Iterator[Finding | str]:
 
 
 def _checksums(data: Data) -> Iterator[Finding]:
-    from hetjax.config import data_path
     from hetjax.graph import checksums
+    from hetjax.options.config import data_path
 
     if data.format != "store":
         return

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from hetjax.doctor.finding import Finding
-from hetjax.errors import InputError
 from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import HetGraph, check_csc, check_labels
 from hetjax.graph.schema import Relation
+from hetjax.system.errors import InputError
 
 EDGES = 2**22  # looked at together
 VALUES = 2**24  # of features

@@ -13,10 +13,11 @@ from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from hetjax import __version__, runtime
-from hetjax.config import DATA_FOLDER, Processes
+from hetjax import __version__
 from hetjax.doctor.finding import Finding
-from hetjax.errors import InputError, reason
+from hetjax.options.config import DATA_FOLDER, Processes
+from hetjax.system import runtime
+from hetjax.system.errors import InputError, reason
 
 GIB = 2**30
 NVIDIA = Path("/proc/driver/nvidia/gpus")  # a folder per graphics card, where the driver is loaded
@@ -59,7 +60,7 @@ def versions() -> Iterator[Finding]:
 def devices() -> Iterator[Finding]:
     """What jax computes on: every device adds up some numbers."""
     try:
-        from hetjax.backend import Unavailable, local_devices
+        from hetjax.system.backend import Unavailable, local_devices
     except Exception as error:
         words = f"jax cannot be imported: {reason(error)}"
         yield Finding("wrong", words, "pip install --upgrade jax, with its extra for your device")
@@ -80,7 +81,7 @@ def devices() -> Iterator[Finding]:
             words,
             "unset JAX_PLATFORMS" if unset else "pip install 'jax[cuda12]' or 'jax[cuda13]', as your driver is",
         )
-    from hetjax.internals import ffi_version
+    from hetjax.system.internals import ffi_version
 
     if local[0].platform == "cpu" and ffi_version() is None:
         words = f"jaxlib {metadata.version('jaxlib')} has an interface that hetjax's kernels do not know: XLA's own operations do the same, slower"
@@ -207,7 +208,7 @@ def _meeting(options: Processes) -> Iterator[Finding]:
             import numpy as np
             from jax.experimental import multihost_utils
 
-            from hetjax.backend import local_devices
+            from hetjax.system.backend import local_devices
 
             local_devices()
             numbers = multihost_utils.process_allgather(np.full(1, group.number + 1.0, np.float32))

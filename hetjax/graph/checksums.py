@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from hetjax.errors import InputError
 from hetjax.graph import names, store
 from hetjax.graph.schema import Relation
+from hetjax.system.errors import InputError
 
 AT_ONCE = 2**24  # bytes
 

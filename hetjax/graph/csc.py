@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hetjax.compiled import compiled
-from hetjax.errors import InputError
 from hetjax.graph import grouping
+from hetjax.system.compiled import compiled
+from hetjax.system.errors import InputError
 
 MANY = 2**20  # edges that are grouped by ranges of targets, as they are more than a cache holds
 

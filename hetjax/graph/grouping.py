@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hetjax.compiled import compiled
-from hetjax.runtime import cores
+from hetjax.system.compiled import compiled
+from hetjax.system.runtime import cores
 
 MOST = 8  # threads
 BITS = 15  # of a target's number tell it from the others of its range

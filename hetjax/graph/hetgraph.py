@@ -7,11 +7,11 @@ from types import MappingProxyType
 
 import numpy as np
 
-from hetjax.errors import InputError
 from hetjax.graph import csc as csc_format
 from hetjax.graph.csc import CSC
 from hetjax.graph.names import Names
 from hetjax.graph.schema import Relation, Schema
+from hetjax.system.errors import InputError
 
 SPLITS = ("train", "validation", "test")
 NO_FILES: Mapping[str, str] = MappingProxyType({})

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 from tqdm import tqdm
 
-from hetjax.compiled import compiled
 from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Schema
+from hetjax.system.compiled import compiled
 
 PATIENCE = 2  # seconds before a bar is shown
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from hetjax.compiled import compiled
 from hetjax.graph.csc import CSC
+from hetjax.system.compiled import compiled
 
 
 def with_loops(csc: CSC) -> CSC:

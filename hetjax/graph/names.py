@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hetjax.errors import InputError, reading, short
-from hetjax.files import open_regular
 from hetjax.graph import arrow
+from hetjax.system.errors import InputError, reading, short
+from hetjax.system.files import open_regular
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -4,10 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from hetjax import runtime
-from hetjax.compiled import compiled
 from hetjax.graph.csc import CSC
-from hetjax.prefetch import prefetch
+from hetjax.system import runtime
+from hetjax.system.compiled import compiled
+from hetjax.system.prefetch import prefetch
 
 AHEAD = 12  # edges between that whose row is asked for and that whose row is read
 BLOCK = 2**18  # numbers, of edges and nodes times columns, that a thread adds up at a time

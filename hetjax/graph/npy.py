@@ -11,8 +11,8 @@ import numpy as np
 from numpy.lib.format import MAGIC_PREFIX as MAGIC
 from numpy.lib.format import read_array_header_1_0, read_array_header_2_0, read_magic
 
-from hetjax.errors import InputError, reading
-from hetjax.files import open_regular
+from hetjax.system.errors import InputError, reading
+from hetjax.system.files import open_regular
 
 LONGEST_HEADER = 2**14  # bytes; numpy reads none of over 10,000
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from hetjax.errors import InputError
 from hetjax.graph import grouping
 from hetjax.graph.csc import CSC, index_dtype
 from hetjax.graph.grouping import Piece
+from hetjax.system.errors import InputError
 
 FIRST = (
     2**26

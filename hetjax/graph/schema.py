@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from hetjax.errors import InputError
+from hetjax.system.errors import InputError
 
 if TYPE_CHECKING:
     import networkx

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from hetjax.errors import InputError, reason
 from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import FEATURE_TYPES, HetGraph
 from hetjax.graph.schema import Relation, Schema
+from hetjax.system.errors import InputError, reason
 
 MOST_EDGES = MOST_VALUES = 2**48  # of a relation, of a row
 LABELS = ("one", "many")  # labels a node; a description that does not say means the first

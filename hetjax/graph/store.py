@@ -15,8 +15,6 @@ from pathlib import Path
 
 import numpy as np
 
-from hetjax import durable
-from hetjax.errors import InputError
 from hetjax.graph import names as naming
 from hetjax.graph import versioned
 from hetjax.graph.csc import CSC, index_dtype
@@ -24,6 +22,8 @@ from hetjax.graph.hetgraph import SPLITS, HetGraph
 from hetjax.graph.npy import load_array, map_array
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import Sizes, from_json, sizes
+from hetjax.system import durable
+from hetjax.system.errors import InputError
 
 FORMAT, VERSION, SCHEMA = "hetjax-store", 1, "schema.json"
 PARTS, WEIGHTS = ("indptr", "indices"), "weights"  # of a relation; the last where its edges have weights

@@ -5,8 +5,8 @@ import reprlib
 import stat
 from pathlib import Path
 
-from hetjax import files
-from hetjax.errors import InputError, reading
+from hetjax.system import files
+from hetjax.system.errors import InputError, reading
 
 LARGEST = 64 * 2**20  # bytes
 

@@ -15,9 +15,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from hetjax.command_line import parse, run_command
-from hetjax.durable import check_new, reserved
-from hetjax.errors import InputError
+from hetjax.datasets.load import outline
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.names import Ids, Names
@@ -27,8 +25,10 @@ from hetjax.ingest.declared import Configuration, NodeTable
 from hetjax.ingest.edges import Edges, ForeignKey
 from hetjax.ingest.nodes import Nodes
 from hetjax.ingest.several import Errors
-from hetjax.load import outline
-from hetjax.logs import log, timed
+from hetjax.options.command_line import parse, run_command
+from hetjax.system.durable import check_new, reserved
+from hetjax.system.errors import InputError
+from hetjax.system.logs import log, timed
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from hetjax import yaml_file
-from hetjax.errors import InputError, reading, short
-from hetjax.files import read_bytes
 from hetjax.graph.schema import Relation
 from hetjax.ingest import declared, tables
 from hetjax.ingest.declared import SPLIT_PCT, Configuration, EdgeTable, Feature, Format, Label, NodeTable, Pattern
 from hetjax.ingest.several import Errors
 from hetjax.ingest.transforms import TRANSFORMS, make
+from hetjax.system import yaml_file
+from hetjax.system.errors import InputError, reading, short
+from hetjax.system.files import read_bytes
 
 LARGEST = 2**26  # bytes: fitted values of categories may be many
 MOST = 2**63  # of a whole number

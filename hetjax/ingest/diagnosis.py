@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from hetjax.casts.words import MISSING
 from hetjax.datasets import quotes
-from hetjax.errors import InputError, reading, short
-from hetjax.files import check_regular, open_regular
 from hetjax.ingest.declared import Format
+from hetjax.system.errors import InputError, reading, short
+from hetjax.system.files import check_regular, open_regular
 
 LONGEST = 2**24  # characters of a line
 WORDS = {"whole": "a whole number", "number": "a number", "date": "a date"}

@@ -11,7 +11,6 @@ from tqdm import tqdm
 from hetjax.casts.column import kind_of
 from hetjax.casts.ids import CANONICAL
 from hetjax.casts.reverses import missing_reverses
-from hetjax.errors import InputError, short
 from hetjax.graph.arrow import to_numpy
 from hetjax.graph.csc import CSC
 from hetjax.graph.grouping import Piece
@@ -22,7 +21,8 @@ from hetjax.ingest.declared import EdgeTable, NodeTable
 from hetjax.ingest.finder import Finder
 from hetjax.ingest.in_order import in_order
 from hetjax.ingest.nodes import Nodes
-from hetjax.logs import log, timed
+from hetjax.system.errors import InputError, short
+from hetjax.system.logs import log, timed
 
 
 class ForeignKey(NamedTuple):

@@ -9,10 +9,10 @@ import pyarrow.compute as pc
 
 from hetjax.casts.column import is_text
 from hetjax.casts.ids import CANONICAL, check_ids, whole_numbers
-from hetjax.errors import InputError, short
 from hetjax.graph.arrow import to_arrow
 from hetjax.ingest import written
 from hetjax.ingest.lookup import lookup
+from hetjax.system.errors import InputError, short
 
 LONGEST = 2**12  # bytes of an id, or of the name of a class or category
 

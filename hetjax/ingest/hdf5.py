@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 from tqdm import tqdm
 
-from hetjax.errors import InputError, reading, short
-from hetjax.files import open_regular
+from hetjax.system.errors import InputError, reading, short
+from hetjax.system.files import open_regular
 
 AT_ONCE, ROWS, TEXTS = (
     2**25,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from hetjax.runtime import cores
+from hetjax.system.runtime import cores
 
 MOST = 8  # threads; each holds a piece of a table
 Given = TypeVar("Given")

@@ -18,8 +18,6 @@ from hetjax.casts.ids import node_ids
 from hetjax.casts.labels import NO_CLASS, alike, class_names
 from hetjax.casts.words import MISSING, Missing
 from hetjax.datasets.splits import Split, divide
-from hetjax.errors import InputError, reading, short
-from hetjax.files import read_bytes
 from hetjax.graph.arrow import to_numpy
 from hetjax.graph.hetgraph import SPLITS, UNLABELLED
 from hetjax.graph.names import Ids
@@ -27,6 +25,8 @@ from hetjax.graph.schema import MOST_CLASSES
 from hetjax.ingest import parquet, tables
 from hetjax.ingest.declared import Format, Label, Pattern
 from hetjax.ingest.finder import Finder, joined, normal
+from hetjax.system.errors import InputError, reading, short
+from hetjax.system.files import read_bytes
 
 FILES = {"train": "train", "validation": "valid", "test": "test"}
 KEPT = "graph.json"  # of a store: the configuration with what was fitted

@@ -5,8 +5,8 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from hetjax.compiled import compiled
 from hetjax.graph import arrow
+from hetjax.system.compiled import compiled
 
 SPREAD = 8  # a table by place may have so many places per id
 FREE = np.int32(-1)

@@ -16,7 +16,6 @@ from hetjax.cache.mapped import mapped
 from hetjax.casts.column import is_text
 from hetjax.casts.ids import EXACT, node_ids
 from hetjax.casts.words import MISSING, Missing
-from hetjax.errors import InputError, short
 from hetjax.graph.arrow import to_arrow
 from hetjax.graph.names import distinct
 from hetjax.graph.schema import MOST_NODES
@@ -24,7 +23,8 @@ from hetjax.ingest import diagnosis, tables, transforms
 from hetjax.ingest.declared import Feature, NodeTable
 from hetjax.ingest.finder import Finder, check_lengths, joined, normal
 from hetjax.ingest.transforms import Transform
-from hetjax.logs import log
+from hetjax.system.errors import InputError, short
+from hetjax.system.logs import log
 
 
 class Column(NamedTuple):

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from hetjax.casts.column import is_text
-from hetjax.errors import InputError, reading
-from hetjax.files import open_regular
 from hetjax.ingest.text import require
+from hetjax.system.errors import InputError, reading
+from hetjax.system.files import open_regular
 
 ROWS, AT_ONCE = 2**17, 2**25  # rows and bytes at a time
 ALWAYS, RATIO = 2**30, 500  # bytes that may be read in any case, and how many times the file's size

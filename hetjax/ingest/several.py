@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hetjax.errors import InputError
-from hetjax.logs import log
+from hetjax.system.errors import InputError
+from hetjax.system.logs import log
 
 MOST = 20  # that are shown
 

@@ -8,10 +8,10 @@ from typing import NamedTuple, TypeVar
 import pyarrow as pa
 from tqdm import tqdm
 
-from hetjax.errors import InputError, reading
 from hetjax.ingest import diagnosis, hdf5, parquet, text
 from hetjax.ingest.declared import Format, Pattern
 from hetjax.ingest.in_order import beside, in_order
+from hetjax.system.errors import InputError, reading
 
 Made = TypeVar("Made")
 

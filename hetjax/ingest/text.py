@@ -19,12 +19,12 @@ from tqdm import tqdm
 
 from hetjax.casts.words import MISSING
 from hetjax.datasets import quotes
-from hetjax.errors import InputError, reading, short
-from hetjax.files import open_regular
 from hetjax.ingest import diagnosis, whole_numbers
 from hetjax.ingest.declared import Format
 from hetjax.ingest.in_order import beside, in_order, under_way
-from hetjax.logs import log
+from hetjax.system.errors import InputError, reading, short
+from hetjax.system.files import open_regular
+from hetjax.system.logs import log
 
 PIECE, BLOCK = 2**21, 2**24  # bytes at a time, of lines and of what Arrow divides into rows
 LINE = ord("\n")

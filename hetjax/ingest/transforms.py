@@ -15,8 +15,8 @@ from scipy.special import erfinv
 
 from hetjax.casts.column import is_list, is_time
 from hetjax.casts.numbers import days
-from hetjax.errors import InputError, short
 from hetjax.graph.arrow import to_numpy
+from hetjax.system.errors import InputError, short
 
 MOST_CATEGORIES, LONGEST = 2**16, 2**12  # of a column, and bytes of the name of one
 QUANTILES = 10_001  # of what is kept of ranks

@@ -13,10 +13,10 @@ import pyarrow as pa
 from llvmlite import ir
 from numba import types
 
-from hetjax.compiled import compiled, intrinsic
 from hetjax.datasets.marks import EIGHT_BITS, WORD_BITS, load, trailing_zeros
 from hetjax.graph.arrow import to_arrow
 from hetjax.ingest.declared import Format
+from hetjax.system.compiled import compiled, intrinsic
 
 MINUS, ZERO, RETURN, LINE = (np.uint8(ord(c)) for c in "-0\r\n")
 START, STEP, WORD, BLOCK = map(np.uintp, (0, 1, 8, 64))

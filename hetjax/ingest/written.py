@@ -3,8 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from hetjax.compiled import compiled
 from hetjax.ingest.lookup import parts
+from hetjax.system.compiled import compiled
 
 MINUS, ZERO, NINE = (ord(c) for c in "-09")
 DIGITS, MOST = 19, np.uint64(2**63)  # of a number of 64 bits, and the largest

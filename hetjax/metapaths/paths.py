@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation, Schema
+from hetjax.system.errors import InputError
 
 MOST_PATHS = 512
 MOST_EDGES = 2**28  # of a metapath whose first type has no features

@@ -5,11 +5,11 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hetjax import config
-from hetjax.config import Model
-from hetjax.errors import InputError, reading, short
 from hetjax.graph.hetgraph import HetGraph, check_csc
 from hetjax.graph.sizes import in_shape_alone
+from hetjax.options import config
+from hetjax.options.config import Model
+from hetjax.system.errors import InputError, reading, short
 
 if TYPE_CHECKING:  # which import this module
     from hetjax.models.hgnn import HGNN, Layer

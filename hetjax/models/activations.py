@@ -9,7 +9,7 @@ import math
 import jax
 import jax.numpy as jnp
 
-from hetjax.models.once import once
+from hetjax.kernels.once import once
 
 
 @jax.custom_vjp

@@ -13,10 +13,10 @@ import flax.linen as nn
 import jax
 
 from hetjax.graph.schema import Relation
+from hetjax.kernels.linear import Dense, fold_product
+from hetjax.kernels.segment import neighbour_mean
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import Finish, Layer
-from hetjax.models.linear import Dense, fold_product
-from hetjax.models.segment import neighbour_mean
 from hetjax.sampling.blocks import Adjacency
 
 

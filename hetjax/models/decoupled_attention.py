@@ -11,14 +11,14 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
-from hetjax.models import partials
-from hetjax.models.attention import attend
+from hetjax.kernels import partials
+from hetjax.kernels.attention import attend
+from hetjax.kernels.partials import Attention, Monoid
 from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks
-from hetjax.models.partials import Attention, Monoid
 from hetjax.sampling.blocks import Adjacency
+from hetjax.system.errors import InputError
 
 SLOPE = 0.2  # of the leaky ReLU below zero (section 2.1 of the GAT paper)
 

@@ -12,12 +12,12 @@ import jax.numpy as jnp
 from jax.extend.random import threefry_2x32
 from jax.typing import DTypeLike
 
-from hetjax.arrays import Array
-from hetjax.cache.sparse import SparseRows
-from hetjax.cache.tables import read
-from hetjax.models.segment import by_target, row_of
+from hetjax.kernels.segment import by_target, row_of
+from hetjax.kernels.sparse import SparseRows
+from hetjax.kernels.tables import read
 from hetjax.sampling import draw
 from hetjax.sampling.blocks import Edges
+from hetjax.system.arrays import Array
 
 
 class Masks(NamedTuple):

@@ -4,18 +4,18 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from hetjax.errors import InputError
 from hetjax.graph.csc import CSC
 from hetjax.graph.loops import with_loops
 from hetjax.graph.schema import Relation
-from hetjax.models import partials
+from hetjax.kernels import partials
+from hetjax.kernels.partials import Attention, Monoid
 from hetjax.models.activations import elu
 from hetjax.models.decoupled_attention import AttentionPropagation
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import PlainLayer
-from hetjax.models.partials import Attention, Monoid
 from hetjax.models.rgat import RelationAttention
 from hetjax.sampling.blocks import Adjacency
+from hetjax.system.errors import InputError
 
 
 def looped_edges(relation: Relation, csc: CSC, sources: int) -> CSC:

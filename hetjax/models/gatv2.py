@@ -4,12 +4,12 @@ import flax.linen as nn
 import jax
 
 from hetjax.graph.schema import Relation
-from hetjax.models.additive import attend_additively
+from hetjax.kernels.additive import attend_additively
+from hetjax.kernels.linear import times
+from hetjax.kernels.partials import Attention
 from hetjax.models.decoupled_attention import SLOPE
 from hetjax.models.dropout import NodeMasks, edge_keep_mask
 from hetjax.models.gat import GATLayer
-from hetjax.models.linear import times
-from hetjax.models.partials import Attention
 from hetjax.sampling.blocks import Adjacency
 
 

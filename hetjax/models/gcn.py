@@ -5,11 +5,11 @@ import jax
 from hetjax.graph.csc import CSC
 from hetjax.graph.loops import normalised, with_loops
 from hetjax.graph.schema import Relation
+from hetjax.kernels.linear import Kernel, fold_product
+from hetjax.kernels.segment import neighbour_sum
 from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import PlainLayer
-from hetjax.models.linear import Kernel, fold_product
-from hetjax.models.segment import neighbour_sum
 from hetjax.sampling.blocks import Adjacency
 
 

@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 
 from hetjax.graph.schema import Relation
+from hetjax.kernels.linear import Dense, Kernel, fold_product, times
+from hetjax.kernels.segment import neighbour_sum
 from hetjax.models.activations import relu
 from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks, dropped
 from hetjax.models.layer import Layer
-from hetjax.models.linear import Dense, Kernel, fold_product, times
-from hetjax.models.segment import neighbour_sum
 from hetjax.sampling.blocks import Adjacency
 
 

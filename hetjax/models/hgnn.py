@@ -8,19 +8,19 @@ import chex
 import flax.linen as nn
 import jax
 
-from hetjax.arrays import Array
-from hetjax.cache.sparse import SparseRows
-from hetjax.cache.tables import read
-from hetjax.errors import InputError
 from hetjax.graph.schema import Relation, Schema
-from hetjax.models import partials
+from hetjax.kernels import partials
+from hetjax.kernels.linear import Dense
+from hetjax.kernels.partials import Attention, Monoid
+from hetjax.kernels.sparse import SparseRows
+from hetjax.kernels.tables import read
 from hetjax.models.activations import relu
 from hetjax.models.decoupled import DenseOptions, Propagation
 from hetjax.models.dropout import Masks, NodeMasks, dropped
 from hetjax.models.layer import LOCAL, Exchange, Layer, PlainLayer, glorot
-from hetjax.models.linear import Dense
-from hetjax.models.partials import Attention, Monoid
 from hetjax.sampling.blocks import Adjacency, Block
+from hetjax.system.arrays import Array
+from hetjax.system.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -8,21 +8,21 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
-from hetjax.models import partials
+from hetjax.kernels import partials
+from hetjax.kernels.attention import attend, scores
+from hetjax.kernels.folded_attention import attend_folded
+from hetjax.kernels.heads import each_head
+from hetjax.kernels.linear import Dense, times, times_each
+from hetjax.kernels.once import once
+from hetjax.kernels.partials import Attention, Monoid
+from hetjax.kernels.segment import multiply_first, share_products
+from hetjax.kernels.together import Together
 from hetjax.models.activations import gelu
-from hetjax.models.attention import attend, scores
 from hetjax.models.dropout import NodeMasks, dropped, edge_keep_mask
-from hetjax.models.folded_attention import attend_folded
-from hetjax.models.heads import each_head
 from hetjax.models.layer import LOCAL, Exchange, Layer
-from hetjax.models.linear import Dense, times, times_each
-from hetjax.models.once import once
-from hetjax.models.partials import Attention, Monoid
-from hetjax.models.segment import multiply_first, share_products
-from hetjax.models.together import Together
 from hetjax.sampling.blocks import Adjacency
+from hetjax.system.errors import InputError
 
 
 class Projection(nn.Module):

@@ -11,9 +11,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from hetjax.kernels.linear import fold_product, times
+from hetjax.kernels.orders import costs
 from hetjax.models.layer import Layer
-from hetjax.models.linear import fold_product, times
-from hetjax.models.orders import costs
 from hetjax.sampling.blocks import Adjacency, Block
 
 

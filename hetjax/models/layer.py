@@ -13,14 +13,14 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from hetjax.arrays import Array
-from hetjax.cache.tables import rows_at
 from hetjax.graph.schema import Relation
-from hetjax.models import orders, partials
+from hetjax.kernels import orders, partials
+from hetjax.kernels.partials import Monoid
+from hetjax.kernels.tables import rows_at
 from hetjax.models.activations import relu
 from hetjax.models.dropout import Masks, NodeMasks, dropped
-from hetjax.models.partials import Monoid
 from hetjax.sampling.blocks import Adjacency, Block
+from hetjax.system.arrays import Array
 
 
 class Exchange:

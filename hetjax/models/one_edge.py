@@ -14,12 +14,12 @@ from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import in_shape_alone
-from hetjax.models import partials
-from hetjax.models.attention import Attended, attend
-from hetjax.models.folded_attention import attend_folded
+from hetjax.kernels import partials
+from hetjax.kernels.attention import Attended, attend
+from hetjax.kernels.folded_attention import attend_folded
+from hetjax.kernels.linear import times
+from hetjax.kernels.segment import by_target, degree, multiply_first, neighbour_sum, sum_edges
 from hetjax.models.layer import Layer
-from hetjax.models.linear import times
-from hetjax.models.segment import by_target, degree, multiply_first, neighbour_sum, sum_edges
 from hetjax.sampling.blocks import Adjacency, Block, Edges, OneEdge
 
 AT_ONCE = 2**20  # targets whose edges are counted

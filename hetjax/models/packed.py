@@ -16,11 +16,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hetjax.arrays import Array
-from hetjax.models.joined import parted
+from hetjax.kernels.joined import parted
+from hetjax.kernels.together import Together
 from hetjax.models.layer import Layer
-from hetjax.models.together import Together
 from hetjax.sampling.blocks import Block
+from hetjax.system.arrays import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,16 +3,17 @@
 from collections import Counter
 from collections.abc import Container, Iterable
 
-from hetjax import adamw, native, runtime
-from hetjax.cache import kernels as rows
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.models import folded_attention_kernels, kernels, orders
-from hetjax.models.grouping import FEWEST
+from hetjax.kernels import adamw, folded_attention_kernels, native, orders
+from hetjax.kernels import neighbour_sums as kernels
+from hetjax.kernels import table_rows as rows
+from hetjax.kernels.grouping import FEWEST
+from hetjax.kernels.orders import Work
+from hetjax.kernels.products import multiply_turned
+from hetjax.kernels.sums_at import sum_at, sum_at_back
 from hetjax.models.hgnn import Stack
 from hetjax.models.layer import Layer
-from hetjax.models.orders import Work
-from hetjax.models.products import multiply_turned
-from hetjax.models.sums_at import sum_at, sum_at_back
+from hetjax.system import runtime
 
 MEASURED = kernels.attend, kernels.sums, kernels.group, rows.read  # what `calibration.measure` calls
 

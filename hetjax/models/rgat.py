@@ -9,20 +9,20 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
-from hetjax.models import partials
+from hetjax.kernels import partials
+from hetjax.kernels.attention import attend
+from hetjax.kernels.folded_attention import attend_folded
+from hetjax.kernels.linear import Dense, times
+from hetjax.kernels.partials import Attention, Monoid
+from hetjax.kernels.segment import multiply_first
+from hetjax.kernels.together import Together
 from hetjax.models.activations import elu
-from hetjax.models.attention import attend
 from hetjax.models.decoupled_attention import SLOPE, AttentionPropagation
 from hetjax.models.dropout import NodeMasks, edge_keep_mask
-from hetjax.models.folded_attention import attend_folded
 from hetjax.models.layer import LOCAL, Exchange, PlainLayer
-from hetjax.models.linear import Dense, times
-from hetjax.models.partials import Attention, Monoid
-from hetjax.models.segment import multiply_first
-from hetjax.models.together import Together
 from hetjax.sampling.blocks import Adjacency
+from hetjax.system.errors import InputError
 
 
 class RelationAttention(nn.Module):

@@ -8,15 +8,15 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
+from hetjax.kernels.linear import Dense, fold_product, times
+from hetjax.kernels.segment import multiply_first, neighbour_mean
+from hetjax.kernels.together import Together
 from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import PlainLayer, glorot
-from hetjax.models.linear import Dense, fold_product, times
-from hetjax.models.segment import multiply_first, neighbour_mean
-from hetjax.models.together import Together
 from hetjax.sampling.blocks import Adjacency
+from hetjax.system.errors import InputError
 
 
 class Bases(nn.Module):

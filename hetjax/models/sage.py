@@ -4,11 +4,11 @@ import flax.linen as nn
 import jax
 
 from hetjax.graph.schema import Relation
+from hetjax.kernels.linear import Dense, Kernel, fold_product
+from hetjax.kernels.segment import neighbour_mean
 from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import PlainLayer
-from hetjax.models.linear import Dense, Kernel, fold_product
-from hetjax.models.segment import neighbour_mean
 from hetjax.sampling.blocks import Adjacency
 
 

@@ -11,13 +11,13 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
-from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
+from hetjax.kernels.segment import neighbour_mean, neighbour_sum
 from hetjax.metapaths.star import is_metapath, is_own
 from hetjax.models.dropout import NodeMasks, dropped
 from hetjax.models.layer import Layer
-from hetjax.models.segment import neighbour_mean, neighbour_sum
 from hetjax.sampling.blocks import Adjacency
+from hetjax.system.errors import InputError
 
 PROJECTION = 2  # linear layers of a metapath's projection
 

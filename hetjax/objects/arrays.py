@@ -13,11 +13,11 @@ from hetjax.casts.numbers import as_features
 from hetjax.casts.reverses import missing_reverses
 from hetjax.casts.splits import as_splits
 from hetjax.datasets.splits import Split, divide
-from hetjax.errors import InputError, nearest, reading, short
 from hetjax.graph.hetgraph import UNLABELLED, HetGraph, build
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import Relation, Schema
-from hetjax.logs import log
+from hetjax.system.errors import InputError, nearest, reading, short
+from hetjax.system.logs import log
 
 SPARE, SPARSE = (
     2**24,

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from hetjax.errors import InputError, nearest
 from hetjax.graph.csc import edges_of
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
+from hetjax.system.errors import InputError, nearest
 
 MASKS = {"train": "train_mask", "validation": "val_mask", "test": "test_mask"}
 

@@ -11,13 +11,13 @@ from hetjax.casts.ids import node_numbers
 from hetjax.casts.numbers import as_weights
 from hetjax.casts.roles import WEIGHTS
 from hetjax.casts.splits import MASKS, from_masks
-from hetjax.errors import InputError, reading
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
-from hetjax.logs import log
 from hetjax.objects import back
 from hetjax.objects.arrays import as_relation, from_arrays
 from hetjax.objects.typed import by_type
+from hetjax.system.errors import InputError, reading
+from hetjax.system.logs import log
 
 FEATURES = "feat", "x", "features", "feature"
 LABELS = "label", "labels", "y"

@@ -11,14 +11,14 @@ from hetjax.casts.ids import as_ids, positions
 from hetjax.casts.labels import Categories, class_numbers
 from hetjax.casts.numbers import from_columns
 from hetjax.casts.splits import MASKS, as_masks, from_masks, from_words
-from hetjax.errors import InputError, reading, short
 from hetjax.graph.arrow import to_arrow
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.names import Ids
 from hetjax.graph.schema import Relation
-from hetjax.logs import log
 from hetjax.objects import back
 from hetjax.objects.arrays import as_relation, from_arrays
+from hetjax.system.errors import InputError, reading, short
+from hetjax.system.logs import log
 
 ID, SPLIT = "id", "split"
 

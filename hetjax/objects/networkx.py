@@ -14,13 +14,13 @@ from hetjax.casts.numbers import as_weights
 from hetjax.casts.roles import WEIGHTS
 from hetjax.casts.splits import MASKS, as_masks, from_masks, from_words
 from hetjax.datasets.homogeneous import EDGE, NODE
-from hetjax.errors import InputError, reading, short
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.names import Ids
 from hetjax.graph.schema import Relation
-from hetjax.logs import log
 from hetjax.objects import back
 from hetjax.objects.arrays import as_bool, from_arrays
+from hetjax.system.errors import InputError, reading, short
+from hetjax.system.logs import log
 
 KEYS = "type", "x", "y", "split", *MASKS  # of nodes; of edges `relation` and weights
 

@@ -12,12 +12,12 @@ from hetjax.casts.labels import Categories
 from hetjax.casts.numbers import as_weights
 from hetjax.casts.splits import MASKS, as_mask, check_once
 from hetjax.datasets.homogeneous import EDGE, NODE
-from hetjax.errors import InputError, reading, short
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.logs import log
 from hetjax.objects import back
 from hetjax.objects.arrays import as_count, as_relation, from_arrays
 from hetjax.objects.typed import Typed, by_type
+from hetjax.system.errors import InputError, reading, short
+from hetjax.system.logs import log
 
 INDICES = {"train_idx": "train", "val_idx": "validation", "valid_idx": "validation", "test_idx": "test"}
 NODE_KEYS = {"x", "y", "num_nodes", "ids", "node_type", *MASKS, *INDICES}

@@ -8,9 +8,9 @@ import numpy as np
 from hetjax.casts.column import as_column
 from hetjax.casts.labels import class_numbers
 from hetjax.datasets.homogeneous import EDGE, NODE
-from hetjax.errors import InputError, short
 from hetjax.graph.schema import Relation
-from hetjax.logs import log
+from hetjax.system.errors import InputError, short
+from hetjax.system.logs import log
 
 
 class Typed(NamedTuple):

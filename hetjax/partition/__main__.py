@@ -5,14 +5,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
-from hetjax import yaml_file
-from hetjax.command_line import given_value, parse, run_command
-from hetjax.durable import check_new
-from hetjax.errors import InputError
 from hetjax.graph import checksums, store
 from hetjax.graph.hetgraph import HetGraph, check
 from hetjax.graph.schema import Relation
-from hetjax.logs import log
+from hetjax.options.command_line import given_value, parse, run_command
 from hetjax.partition.cost import Workload
 from hetjax.partition.edge_cut import EdgeCut, edge_cut
 from hetjax.partition.manifest import save
@@ -20,6 +16,10 @@ from hetjax.partition.meta import HOPS, partition
 from hetjax.partition.meta_partitioning import MetaPartitioning
 from hetjax.partition.report import table
 from hetjax.partition.stream import command as streams
+from hetjax.system import yaml_file
+from hetjax.system.durable import check_new
+from hetjax.system.errors import InputError
+from hetjax.system.logs import log
 
 PATHS = {"graph": "the store to partition", "out": "the folder to write, which must not exist"}
 DESCRIPTION = """Divide a graph among hosts, and write who owns what: manifest.json, a report (report.json, report.csv) and

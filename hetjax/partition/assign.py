@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import Sizes
 from hetjax.partition.cost import Workload, learnable_row, program_weights, work
 from hetjax.partition.metatree import Metatree, Root
+from hetjax.system.errors import InputError
 
 Groups = tuple[tuple[Root, ...], ...]  # of each partition, in the metatree's order
 MOST_ROOTS, MOST_WAYS = 12, 50_000  # sub-metatrees, and ways to divide them, that are searched; all take a second

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hetjax.errors import InputError
+from hetjax.system.errors import InputError
 
 
 def require(holds: bool, key: str, value: Any, what: str) -> None:

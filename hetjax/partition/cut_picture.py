@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from matplotlib import colormaps
 from matplotlib.lines import Line2D
 
-from hetjax.drawing import picture, shown
 from hetjax.partition.partitioning import Report
 from hetjax.partition.picture import colour, figure, finish, metagraph
+from hetjax.system.drawing import picture, shown
 
 if TYPE_CHECKING:
     from hetjax.partition.edge_cut import EdgeCut

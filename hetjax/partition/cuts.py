@@ -8,11 +8,11 @@ other; in the model all pieces are one relation with one set of weights, whose p
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from hetjax.errors import InputError
 from hetjax.graph.csc import Piece, cut
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation, Schema
 from hetjax.graph.sizes import Sizes
+from hetjax.system.errors import InputError
 
 Cuts = Mapping[Relation, int]  # of every relation that is cut the number of pieces
 

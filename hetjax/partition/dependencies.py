@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from hetjax.compiled import compiled
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
+from hetjax.system.compiled import compiled
 
 if TYPE_CHECKING:
     from hetjax.partition.edge_cut import EdgeCut

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.homogeneous import offsets, split
 from hetjax.graph.sizes import sizes
 from hetjax.partition.edge_cut import PART
 from hetjax.partition.stream import folder
 from hetjax.partition.stream_cut import StreamCut
+from hetjax.system.errors import InputError
 
 
 class Given(NamedTuple):

@@ -24,8 +24,6 @@ from typing import Any, ClassVar
 import numpy as np
 from tqdm import tqdm
 
-from hetjax import durable
-from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.homogeneous import homogeneous, split
@@ -40,6 +38,8 @@ from hetjax.partition.measure import measure
 from hetjax.partition.metatree import MOST_HOPS
 from hetjax.partition.owned import Owned
 from hetjax.partition.partitioning import Partitioning, Report, workload_of
+from hetjax.system import durable
+from hetjax.system.errors import InputError
 
 PART = np.dtype(np.uint8)  # of a node's partition
 MOST_PARTS = 64  # of an edge-cut, whose readers of a node are the bits of a word

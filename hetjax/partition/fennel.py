@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hetjax.compiled import compiled
+from hetjax.system.compiled import compiled
 
 GAMMA, LOAD = 1.5, (11, 10)  # nu, as a fraction: its limits are whole numbers
 

@@ -9,8 +9,6 @@ import json
 import os
 from pathlib import Path
 
-from hetjax.durable import new_folder
-from hetjax.errors import InputError, reading
 from hetjax.graph import store, versioned
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import check_digest, difference, from_json, sizes
@@ -19,6 +17,8 @@ from hetjax.partition.edge_cut import EdgeCut
 from hetjax.partition.meta_partitioning import MetaPartitioning
 from hetjax.partition.partitioning import FORMAT, VERSION, Partitioning, Report
 from hetjax.partition.stream_cut import StreamCut
+from hetjax.system.durable import new_folder
+from hetjax.system.errors import InputError, reading
 
 FILE = "manifest.json"
 KINDS: tuple[type[Partitioning], ...] = (MetaPartitioning, EdgeCut, StreamCut)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from hetjax.compiled import compiled
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.partition.cost import distinct
+from hetjax.system.compiled import compiled
 
 if TYPE_CHECKING:
     from hetjax.partition.edge_cut import EdgeCut

@@ -4,7 +4,6 @@ import os
 from collections.abc import Sequence
 from typing import Literal, TypedDict, Unpack
 
-from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
@@ -15,6 +14,7 @@ from hetjax.partition.cost import Workload
 from hetjax.partition.cuts import Cuts, cut_sizes, pieces
 from hetjax.partition.meta_partitioning import MetaPartitioning
 from hetjax.partition.metatree import Metatree
+from hetjax.system.errors import InputError
 
 HOPS = 2
 

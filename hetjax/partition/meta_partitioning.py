@@ -7,7 +7,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
@@ -19,6 +18,7 @@ from hetjax.partition.cost import Workload, links
 from hetjax.partition.cuts import Cuts, cut_graph, cut_sizes, pieces
 from hetjax.partition.metatree import Fold, LocalModel, Metatree, Root
 from hetjax.partition.partitioning import Partitioning, Report, workload_of
+from hetjax.system.errors import InputError
 
 MOST_HOSTS = 2**16
 

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from matplotlib.lines import Line2D
 
-from hetjax.drawing import picture, shown
 from hetjax.graph.schema import Relation
 from hetjax.partition.metatree import Metatree, Root
 from hetjax.partition.picture import colour, figure, finish, metagraph
+from hetjax.system.drawing import picture, shown
 
 if TYPE_CHECKING:
     from hetjax.partition.meta_partitioning import MetaPartitioning

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from hetjax.errors import InputError
 from hetjax.graph.schema import Relation, Schema
 from hetjax.partition.checks import require_whole
+from hetjax.system.errors import InputError
 
 if TYPE_CHECKING:
     import networkx

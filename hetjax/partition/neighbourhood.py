@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hetjax.compiled import compiled
-from hetjax.errors import InputError
 from hetjax.graph.csc import CSC, index_dtype
 from hetjax.graph.hetgraph import HetGraph, check_csc
 from hetjax.graph.names import Names
 from hetjax.partition.divided import Divided, Given
 from hetjax.partition.owned import Owned
+from hetjax.system.compiled import compiled
+from hetjax.system.errors import InputError
 
 Masks = dict[str, np.ndarray]  # bool `[nodes]` per node type
 

@@ -12,9 +12,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyArrowPatch
 
-from hetjax import durable
-from hetjax.drawing import picture, shown
 from hetjax.graph.schema import Relation, Schema
+from hetjax.system import durable
+from hetjax.system.drawing import picture, shown
 
 MOST_PARALLEL = 4  # relations between two types that are drawn one by one
 MOST_NAMES = 10  # relations whose names stand in the metagraph

@@ -2,7 +2,6 @@
 
 from typing import Any, ClassVar
 
-from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.homogeneous import split
 from hetjax.graph.sizes import sizes
@@ -12,6 +11,7 @@ from hetjax.partition.stream.partitioner import Options
 from hetjax.partition.stream.registry import BUILT_IN
 from hetjax.partition.stream.run import partition_stream
 from hetjax.partition.stream.source import Relations
+from hetjax.system.errors import InputError
 
 
 class StreamCut(EdgeCut):

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from hetjax.errors import reading
+from hetjax.system.errors import reading
 
 SILENCE = 40  # seconds after which a process that says nothing counts as gone
 HEAD = struct.Struct(">QQ")  # bytes of words, and of the arrays behind them

@@ -18,13 +18,13 @@ from typing import Any
 
 import jax
 
-from hetjax.config import Processes
-from hetjax.errors import InputError, ending, reading, reason
-from hetjax.internals import detect_cluster
+from hetjax.options.config import Processes
 from hetjax.processes.group import AGAIN, ConnectedGroup, ProcessGroup
 from hetjax.processes.meeting import PATIENCE, connect, find, gather
 from hetjax.processes.secret import read_secret
-from hetjax.runtime import stopped_status
+from hetjax.system.errors import InputError, ending, reading, reason
+from hetjax.system.internals import detect_cluster
+from hetjax.system.runtime import stopped_status
 
 
 @contextlib.contextmanager

@@ -11,11 +11,11 @@ import time
 from collections.abc import Iterable
 from queue import Empty, SimpleQueue
 
-from hetjax.config import MOST_PROCESSES
-from hetjax.errors import InputError, reading, reason
+from hetjax.options.config import MOST_PROCESSES
 from hetjax.processes import secret as secrets
 from hetjax.processes.channel import Connection
 from hetjax.processes.group import Peer
+from hetjax.system.errors import InputError, reading, reason
 
 PATIENCE = 10  # seconds that a newcomer has to introduce itself, and that a far end has to answer
 MOST_HELLO = 2**20  # bytes in which it does

@@ -10,9 +10,9 @@ import os
 import secrets
 import stat
 
-from hetjax.errors import InputError, reading
-from hetjax.files import open_regular
 from hetjax.processes.channel import Connection
+from hetjax.system.errors import InputError, reading
+from hetjax.system.files import open_regular
 
 OTHERS = 0o077  # bits of a file's mode that are for anybody but its owner
 LEAST, MOST = 16, 2**12  # bytes of a secret

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hetjax.arrays import Array, aligned
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
+from hetjax.system.arrays import Array, aligned
 
 NO_NODE = np.int32(2**31 - 1)  # the id of a padded row
 MOST_EDGES = 2**31 - 1  # of one relation in one batch: rows are counted in int32

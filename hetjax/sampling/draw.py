@@ -10,9 +10,9 @@ import hashlib
 import numpy as np
 from numba import types
 
-from hetjax.compiled import compiled
-from hetjax.pointers import array_at
-from hetjax.prefetch import prefetch
+from hetjax.system.compiled import compiled
+from hetjax.system.pointers import array_at
+from hetjax.system.prefetch import prefetch
 
 AHEAD = 16  # targets, or nodes, between that whose memory is asked for and that whose memory is read
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

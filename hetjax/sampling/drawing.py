@@ -7,16 +7,16 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from hetjax.compiled import compiled
-from hetjax.errors import InputError
 from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
-from hetjax.pointers import address, array_at
-from hetjax.prefetch import prefetch
 from hetjax.sampling import draw
 from hetjax.sampling.blocks import MOST_EDGES, Whole
 from hetjax.sampling.draw import AHEAD
+from hetjax.system.compiled import compiled
+from hetjax.system.errors import InputError
+from hetjax.system.pointers import address, array_at
+from hetjax.system.prefetch import prefetch
 
 INDPTR, INDICES, BYTES, EDGES, SOURCES, LOOPS, TARGETS, COUNT = range(8)  # columns of what is asked, a row per relation
 

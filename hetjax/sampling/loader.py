@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hetjax import runtime
-from hetjax.arrays import Array
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.sampling import draw
 from hetjax.sampling.blocks import Capacities, pad
 from hetjax.sampling.regime import Regime
+from hetjax.system import runtime
+from hetjax.system.arrays import Array
 
 AHEAD = 2  # batches that wait while one is used
 MOST, SCRATCH = 8, 2**30  # threads that draw, unless told how many; bytes that all of them may keep to number nodes

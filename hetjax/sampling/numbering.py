@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numba import types
 
-from hetjax.compiled import compiled
-from hetjax.pointers import address, array_at
-from hetjax.prefetch import prefetch
 from hetjax.sampling.draw import AHEAD
+from hetjax.system.compiled import compiled
+from hetjax.system.pointers import address, array_at
+from hetjax.system.prefetch import prefetch
 
 
 class Numbering:

@@ -6,15 +6,15 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from hetjax.arrays import aligned
-from hetjax.compiled import compiled
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
-from hetjax.pointers import address, array_at
 from hetjax.sampling import draw
 from hetjax.sampling.blocks import NO_NODE, Adjacency, Block, Sample
 from hetjax.sampling.drawing import Asked, Drawing, Edges
 from hetjax.sampling.numbering import Numbering
+from hetjax.system.arrays import aligned
+from hetjax.system.compiled import compiled
+from hetjax.system.pointers import address, array_at
 
 ALL = -1  # a fanout: every neighbour
 

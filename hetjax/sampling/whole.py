@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from hetjax.compiled import compiled
-from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph, check_csc
 from hetjax.graph.schema import Relation
 from hetjax.sampling.blocks import MOST_EDGES, NO_NODE, Adjacency, Block
 from hetjax.sampling.drawing import Asked, Edges, drawn_of_piece
 from hetjax.sampling.sampler import ALL, Sampler, group
+from hetjax.system.compiled import compiled
+from hetjax.system.errors import InputError
 
 MOST = 0.9  # of a type's nodes: where so many are read, a layer's sources are all of them
 

@@ -2,8 +2,8 @@
 
 from typing import Any, ClassVar
 
-from hetjax.config import Config, changed
-from hetjax.errors import InputError
+from hetjax.options.config import Config, changed
+from hetjax.system.errors import InputError
 
 
 class Declaration:

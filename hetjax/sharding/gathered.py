@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 
 from hetjax.cache.features import parts
 from hetjax.cache.mapped import mapped, on_host, release
-from hetjax.cache.tables import Table
+from hetjax.kernels.tables import Table
 from hetjax.partition.owned import Owned
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding.mesh import shards

@@ -20,8 +20,8 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from hetjax import runtime, trimming
-from hetjax.errors import InputError
+from hetjax.system import runtime, trimming
+from hetjax.system.errors import InputError
 
 RELATION, DATA, FEATURE = "relation", "data", "feature"
 BOTH = (RELATION, DATA)

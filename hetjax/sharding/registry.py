@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hetjax.config import SECTIONS, Config, Mode, changed
-from hetjax.errors import InputError, reading, short
+from hetjax.options.config import SECTIONS, Config, Mode, changed
 from hetjax.sharding.declaration import Declaration
+from hetjax.system.errors import InputError, reading, short
 
 if TYPE_CHECKING:  # which import numba and jax
     from hetjax.graph.hetgraph import HetGraph

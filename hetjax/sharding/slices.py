@@ -1,7 +1,7 @@
 """Slices of the columns of features, and replicas that share out seeds: whether a run has enough of both."""
 
-from hetjax.errors import InputError
 from hetjax.sharding.strategy import Setup
+from hetjax.system.errors import InputError
 
 
 def check_slices(setup: Setup) -> None:

@@ -18,9 +18,7 @@ from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from hetjax.arrays import Array
-from hetjax.cache import tables
-from hetjax.eager import eagerly
+from hetjax.kernels import tables
 from hetjax.models.layer import Exchange
 from hetjax.sampling.blocks import Batch
 from hetjax.sampling.loader import Batches
@@ -28,6 +26,8 @@ from hetjax.sharding.mesh import DATA, put, shard_map
 from hetjax.sharding.strategy import Engine, Setup
 from hetjax.sharding.traffic import GRADIENTS, Program, Sent, per_step, scope
 from hetjax.sharding.trainer import Rows, TrainState, squares
+from hetjax.system.arrays import Array
+from hetjax.system.eager import eagerly
 
 
 class SpmdBatch(NamedTuple):

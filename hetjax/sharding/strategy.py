@@ -14,23 +14,23 @@ import jax
 import numpy as np
 
 from hetjax import models
-from hetjax.arrays import Array
 from hetjax.cache import fill
 from hetjax.cache.features import FeatureStore
 from hetjax.cache.mapped import on_host
-from hetjax.checkpoint import Checkpoint
-from hetjax.config import Config, Data
-from hetjax.evaluate import Evaluator, evaluated_nodes
+from hetjax.datasets.load import Ahead, load
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.load import Ahead, load
+from hetjax.options.config import Config, Data
 from hetjax.partition import Partitioning, Workload
 from hetjax.processes.group import ProcessGroup
-from hetjax.progress import Progress
 from hetjax.sampling.loader import Batches
 from hetjax.sampling.regime import Regime, mini_batch_regime, whole_graph_regime
 from hetjax.sharding.declaration import Declaration
+from hetjax.sharding.evaluate import Evaluator, evaluated_nodes
 from hetjax.sharding.traffic import Sent
 from hetjax.sharding.trainer import Trainer, TrainState, make_trainer, with_weights_in_order
+from hetjax.system.arrays import Array
+from hetjax.training.checkpoint import Checkpoint
+from hetjax.training.progress import Progress
 
 
 class Setup(NamedTuple):

@@ -11,20 +11,20 @@ import numpy as np
 import optax
 
 from hetjax import models
-from hetjax.adamw import AdamW
-from hetjax.arrays import Array
-from hetjax.cache import tables
-from hetjax.cache.tables import RowAdam, Shape, Table
-from hetjax.config import Config, Train, named_weights
-from hetjax.errors import InputError, nearest
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.kernels import tables
+from hetjax.kernels.adamw import AdamW
+from hetjax.kernels.grouping import with_together
+from hetjax.kernels.tables import RowAdam, Shape, Table
 from hetjax.models import hgnn
 from hetjax.models.dropout import Masks
-from hetjax.models.grouping import with_together
 from hetjax.models.hgnn import Stack
 from hetjax.models.layer import Exchange
 from hetjax.models.packed import opened
+from hetjax.options.config import Config, Train, named_weights
 from hetjax.sampling.blocks import Adjacency, Batch, Block
+from hetjax.system.arrays import Array
+from hetjax.system.errors import InputError, nearest
 
 Rows = Mapping[str, jax.Array]  # per node type, `[rows, width]`
 FIRST = "layers_0"  # the first layer, among the parameters of a model

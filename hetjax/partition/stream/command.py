@@ -8,10 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
-from hetjax.config import Bytes
-from hetjax.durable import check_new, new_folder, write_array
-from hetjax.errors import InputError, short
-from hetjax.logs import log
+from hetjax.options.config import Bytes
 from hetjax.partition.checks import require, require_whole
 from hetjax.partition.partitioning import Report
 from hetjax.partition.stream import folder
@@ -25,6 +22,9 @@ from hetjax.partition.stream.report import report, table
 from hetjax.partition.stream.run import Reader, partition_stream
 from hetjax.partition.stream.source import EdgeStream, open_stream
 from hetjax.partition.stream.state import MOST_PARTS
+from hetjax.system.durable import check_new, new_folder, write_array
+from hetjax.system.errors import InputError, short
+from hetjax.system.logs import log
 
 PATHS = {
     "stream": "edges: a file of text, .gz or not, or a .npy; several by a pattern with *; a store; or -, standard input",

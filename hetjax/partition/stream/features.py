@@ -4,13 +4,13 @@ from pathlib import Path
 
 import numpy as np
 
-from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.homogeneous import offsets
 from hetjax.graph.npy import load_array
 from hetjax.graph.sizes import Sizes
 from hetjax.partition.stream.neighbours import nodes_of
 from hetjax.partition.stream.run import write_header
+from hetjax.system.errors import InputError
 
 AT_ONCE = 2**22  # bytes that are copied together
 

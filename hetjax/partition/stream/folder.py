@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hetjax.errors import InputError, reading
 from hetjax.graph import versioned
 from hetjax.graph.homogeneous import offsets
 from hetjax.graph.npy import load_array
@@ -14,6 +13,7 @@ from hetjax.graph.sizes import Sizes
 from hetjax.partition.checks import require, require_whole
 from hetjax.partition.stream.run import Streamed
 from hetjax.partition.stream.state import MOST_PARTS, part_dtype
+from hetjax.system.errors import InputError, reading
 
 FORMAT, VERSION = "hetjax-stream-partition", 1
 MANIFEST, OWNERS, EDGES = "manifest.json", "owners.npy", "edges.npy"

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hetjax.compiled import compiled
-from hetjax.prefetch import prefetch
+from hetjax.system.compiled import compiled
+from hetjax.system.prefetch import prefetch
 
 AHEAD = 8  # nodes
 

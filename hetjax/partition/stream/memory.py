@@ -2,7 +2,7 @@
 
 import math
 
-from hetjax.errors import InputError
+from hetjax.system.errors import InputError
 
 RESERVED = 2 / 3  # of a device's memory, for what training computes: the paper's default
 

@@ -11,8 +11,8 @@ A node's edges that are cut weigh alike; the last step of `slim`, `_fewer_replic
 
 import numpy as np
 
-from hetjax.compiled import compiled
 from hetjax.partition.stream.level import Level, ask, by_key, contract, cut, rename, total, weight
+from hetjax.system.compiled import compiled
 
 FINE = 16  # clusters by partition, at least
 COARSEST = 40  # nodes by partition at which coarsening ends

@@ -10,10 +10,10 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from hetjax import durable
-from hetjax.compiled import compiled
 from hetjax.partition.stream.run import Reader, write_header
 from hetjax.partition.stream.state import AHEAD, ONE, mark, no_replicas, touch
+from hetjax.system import durable
+from hetjax.system.compiled import compiled
 
 PAIRS, PAIR_BYTES = np.dtype(np.int32), 8
 AT_ONCE = 2**22  # ids that are renumbered together

@@ -7,9 +7,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from hetjax.errors import InputError
 from hetjax.partition.checks import require, require_whole
 from hetjax.partition.stream.state import MOST_PARTS, no_replicas
+from hetjax.system.errors import InputError
 
 Pass = Callable[[np.ndarray], None]  # what is done with every chunk of the stream, int32 `[edges, 2]`
 

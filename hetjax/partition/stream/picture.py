@@ -4,9 +4,9 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from hetjax.drawing import picture
 from hetjax.partition.partitioning import Report
 from hetjax.partition.picture import colour, figure, finish
+from hetjax.system.drawing import picture
 
 
 @picture

@@ -2,7 +2,6 @@
 
 import importlib
 
-from hetjax.errors import InputError, reading, short
 from hetjax.partition.stream.methods.clustering import Hollocou
 from hetjax.partition.stream.methods.dbh import Dbh
 from hetjax.partition.stream.methods.greedy import Greedy
@@ -11,6 +10,7 @@ from hetjax.partition.stream.methods.slim import Slim
 from hetjax.partition.stream.methods.spring import Spring
 from hetjax.partition.stream.methods.two_phase import TwoPhase
 from hetjax.partition.stream.partitioner import Partitioner
+from hetjax.system.errors import InputError, reading, short
 
 BUILT_IN: dict[str, type[Partitioner]] = {
     method.name: method for method in (Dbh, Greedy, Hdrf, Hollocou, TwoPhase, Spring, Slim)

@@ -19,7 +19,7 @@ from hetjax.partition.report import aligned, balance, readable
 from hetjax.partition.stream.neighbours import Full
 from hetjax.partition.stream.run import Streamed
 from hetjax.partition.stream.state import sizes
-from hetjax.runtime import peak_memory
+from hetjax.system.runtime import peak_memory
 
 
 def report(made: Streamed, full: Full, hops: int) -> Report:

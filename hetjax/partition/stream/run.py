@@ -10,13 +10,13 @@ import numpy as np
 from numpy.lib import format as npy_format
 from tqdm import tqdm
 
-from hetjax.compiled import compiled
-from hetjax.errors import InputError
 from hetjax.graph.schema import MOST_NODES
 from hetjax.partition.stream.partitioner import Graph, Options, Partitioner
 from hetjax.partition.stream.source import EdgeStream
 from hetjax.partition.stream.state import AHEAD, hashed, part_dtype
-from hetjax.prefetch import prefetch
+from hetjax.system.compiled import compiled
+from hetjax.system.errors import InputError
+from hetjax.system.prefetch import prefetch
 
 FIRST_NODES = 2**16  # that degrees are counted of, before more are seen
 SPARSE = 64  # nodes by edges from which on ids are taken for none, as each node costs memory

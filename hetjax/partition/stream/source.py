@@ -12,17 +12,17 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from hetjax.compiled import compiled
 from hetjax.datasets import edge_text
 from hetjax.datasets.packed import Readable
-from hetjax.errors import InputError, reading
-from hetjax.files import open_regular
 from hetjax.graph import npy, store
 from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import HetGraph, check_ids
 from hetjax.graph.homogeneous import offsets
 from hetjax.graph.schema import MOST_NODES, no_node
 from hetjax.graph.sizes import Sizes, sizes
+from hetjax.system.compiled import compiled
+from hetjax.system.errors import InputError, reading
+from hetjax.system.files import open_regular
 
 AT_ONCE = 2**20  # edges
 STANDARD_INPUT = "-"

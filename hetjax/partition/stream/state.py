@@ -11,7 +11,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from hetjax.compiled import compiled, intrinsic
+from hetjax.system.compiled import compiled, intrinsic
 
 MOST_PARTS = 1024
 WORD = 64

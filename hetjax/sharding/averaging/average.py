@@ -17,12 +17,12 @@ from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from hetjax.arrays import Array
-from hetjax.cache.tables import Table
+from hetjax.kernels.tables import Table
 from hetjax.partition.neighbourhood import Subgraph
 from hetjax.sharding.mesh import DATA, join, shard_map, shards
 from hetjax.sharding.traffic import Program
 from hetjax.sharding.trainer import TrainState
+from hetjax.system.arrays import Array
 
 PARAMETERS = "averaged_parameters"  # the kind of traffic
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from hetjax.config import Config
-from hetjax.errors import InputError
+from hetjax.options.config import Config
 from hetjax.sharding.declaration import Declaration
+from hetjax.system.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,10 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from hetjax.arrays import Array
 from hetjax.cache.mapped import gather, on_host
-from hetjax.cache.tables import Table
-from hetjax.checkpoint import Checkpoint
-from hetjax.eager import eagerly
+from hetjax.kernels.tables import Table
 from hetjax.partition import EdgeCut
 from hetjax.partition.owned import Owned
-from hetjax.progress import Progress
 from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.averaging.average import Averages, Local
 from hetjax.sharding.averaging.batches import AveragingBatches, Turn
@@ -35,6 +31,10 @@ from hetjax.sharding.spmd import replicate
 from hetjax.sharding.strategy import Engine, Setup
 from hetjax.sharding.traffic import Sent, per_step
 from hetjax.sharding.trainer import TrainState
+from hetjax.system.arrays import Array
+from hetjax.system.eager import eagerly
+from hetjax.training.checkpoint import Checkpoint
+from hetjax.training.progress import Progress
 
 Locals = dict[int, Local]  # by partition
 

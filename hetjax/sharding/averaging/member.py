@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import jax
 
-from hetjax.cache.sparse import SparseRows
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.kernels.sparse import SparseRows
 from hetjax.partition.neighbourhood import Subgraph
 from hetjax.sharding.single.batches import SingleBatches
 from hetjax.sharding.single.engine import SingleEngine

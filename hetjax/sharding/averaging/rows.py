@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 import jax
 import numpy as np
 
-from hetjax.cache import tables
 from hetjax.cache.mapped import on_host
-from hetjax.cache.tables import PART, Shape, Table
+from hetjax.kernels import tables
+from hetjax.kernels.tables import PART, Shape, Table
 from hetjax.sharding.averaging.average import Local
 from hetjax.sharding.averaging.member import Member
 from hetjax.sharding.averaging.turns import Turns

@@ -5,11 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from hetjax.config import Config
-from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import sizes
-from hetjax.logs import counted, log
+from hetjax.options.config import Config
 from hetjax.partition import EdgeCut, edge_cut
 from hetjax.partition.divided import Divided
 from hetjax.partition.edge_cut import MOST_PARTS
@@ -25,6 +23,8 @@ from hetjax.sharding.averaging.engine import AveragingEngine
 from hetjax.sharding.averaging.member import make_member
 from hetjax.sharding.averaging.turns import Turns
 from hetjax.sharding.strategy import Setup, Strategy, regime_of
+from hetjax.system.errors import InputError
+from hetjax.system.logs import counted, log
 
 
 class Averaging(declared.Averaging, Strategy):

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from hetjax.config import UNBOUNDED, Bytes, Config
-from hetjax.errors import InputError
+from hetjax.options.config import UNBOUNDED, Bytes, Config
 from hetjax.sharding.declaration import Declaration
+from hetjax.system.errors import InputError
 
 
 @dataclass(frozen=True)

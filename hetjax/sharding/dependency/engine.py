@@ -14,12 +14,11 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from hetjax.cache import tables
 from hetjax.cache.ahead import Ahead
 from hetjax.cache.features import parts
 from hetjax.cache.mapped import on_host
-from hetjax.cache.tables import Table
-from hetjax.eager import eagerly
+from hetjax.kernels import tables
+from hetjax.kernels.tables import Table
 from hetjax.partition import EdgeCut
 from hetjax.sampling.blocks import pad
 from hetjax.sharding.dependency.batches import DependencyBatches
@@ -34,6 +33,7 @@ from hetjax.sharding.mesh import DATA, from_shards, positions_here, shards
 from hetjax.sharding.spmd import Found, SpmdBatch, SpmdEngine, replicate
 from hetjax.sharding.strategy import Setup
 from hetjax.sharding.trainer import Rows, TrainState
+from hetjax.system.eager import eagerly
 
 
 class DependencyEngine(SpmdEngine):

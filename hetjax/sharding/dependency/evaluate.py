@@ -14,9 +14,8 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from hetjax.cache.mapped import gather
-from hetjax.evaluate import edge_ranges
+from hetjax.kernels.orders import forward_only
 from hetjax.models.hgnn import Stack
-from hetjax.models.orders import forward_only
 from hetjax.partition.owned import Owned
 from hetjax.sampling.blocks import Capacities
 from hetjax.sampling.sampler import ALL, Role, Sampler
@@ -24,6 +23,7 @@ from hetjax.sharding.dependency.exchange import Fetch
 from hetjax.sharding.dependency.groups import Group, Groups
 from hetjax.sharding.dependency.room import divide, measure, room
 from hetjax.sharding.dependency.shares import Share, divided, nothing
+from hetjax.sharding.evaluate import edge_ranges
 from hetjax.sharding.gathered import local_rows
 from hetjax.sharding.mesh import DATA, from_shards, positions_here, shard_map
 from hetjax.sharding.spmd import to_host

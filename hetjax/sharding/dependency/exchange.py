@@ -13,11 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from hetjax.arrays import Array
-from hetjax.cache import tables
 from hetjax.graph.homogeneous import offsets
+from hetjax.kernels import tables
+from hetjax.kernels.segment import Rows, sum_rows
 from hetjax.models.layer import Exchange
-from hetjax.models.segment import Rows, sum_rows
 from hetjax.sampling.blocks import NO_NODE, Adjacency, Block, pad
 from hetjax.sampling.sampler import group
 from hetjax.sharding.dependency.groups import Group
@@ -26,6 +25,7 @@ from hetjax.sharding.dependency.schedule import Schedule
 from hetjax.sharding.dependency.shares import Share
 from hetjax.sharding.mesh import DATA
 from hetjax.sharding.traffic import scope
+from hetjax.system.arrays import Array
 
 
 class Mirrors(NamedTuple):

@@ -16,9 +16,9 @@ from hetjax.cache.features import FeatureStore, Key, write
 from hetjax.cache.host import Fetched, HostMatrix, HostTable
 from hetjax.cache.mapped import on_host
 from hetjax.cache.placement import RowCounts, row_bytes
-from hetjax.cache.tables import Shape, Table
-from hetjax.config import Place
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.kernels.tables import Shape, Table
+from hetjax.options.config import Place
 from hetjax.partition.owned import Owned
 from hetjax.sampling.blocks import pad
 from hetjax.sharding.mesh import DATA, from_shards, join, positions_here, shards

@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hetjax.compiled import compiled
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.homogeneous import offsets
 from hetjax.partition.owned import Owned
 from hetjax.sharding.dependency.prices import EDGE_BYTES, Prices
 from hetjax.sharding.dependency.shares import Share
+from hetjax.system.compiled import compiled
 
 
 class Neighbours(NamedTuple):

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hetjax.arrays import Array
-from hetjax.compiled import compiled
 from hetjax.sampling.blocks import NO_NODE, Adjacency, Whole
 from hetjax.sampling.sampler import group
 from hetjax.sharding.dependency.shares import Share
+from hetjax.system.arrays import Array
+from hetjax.system.compiled import compiled
 
 
 class Piece(NamedTuple):

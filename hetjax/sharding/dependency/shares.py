@@ -12,11 +12,11 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from hetjax.compiled import compiled
 from hetjax.graph.schema import Relation
 from hetjax.partition.owned import Owned
 from hetjax.sampling.blocks import Block
 from hetjax.sampling.sampler import Role, Sampler
+from hetjax.system.compiled import compiled
 
 Ids = Mapping[str, np.ndarray]  # per node type, int32
 

@@ -7,10 +7,8 @@ import numpy as np
 from jax.sharding import Mesh
 
 from hetjax.cache.placement import choose_placement
-from hetjax.config import Config
-from hetjax.errors import InputError
 from hetjax.graph.sizes import sizes
-from hetjax.logs import log
+from hetjax.options.config import Config
 from hetjax.partition import EdgeCut, edge_cut
 from hetjax.partition.manifest import read_cut
 from hetjax.partition.owned import Owned
@@ -27,6 +25,8 @@ from hetjax.sharding.dependency.prices import Prices, kept_bytes, priced, slowes
 from hetjax.sharding.dependency.shares import Keep, Names, Share, nothing, shares
 from hetjax.sharding.dependency.work import work
 from hetjax.sharding.strategy import Setup, Strategy
+from hetjax.system.errors import InputError
+from hetjax.system.logs import log
 
 NOTABLE = 0.95  # of the time of computing all or fetching all: costs are not known so well that less would be a gain
 

@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from hetjax.cache.tables import write
+from hetjax.kernels.tables import write
 from hetjax.models.layer import LOCAL, Exchange
 from hetjax.sampling.blocks import Batch
 from hetjax.sharding.mesh import DATA, FEATURE, put

@@ -11,12 +11,12 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from hetjax import kept
-from hetjax.cache.tables import read
-from hetjax.evaluate import Evaluator
+from hetjax.kernels.orders import forward_only
+from hetjax.kernels.tables import read
 from hetjax.models.hgnn import Stack
-from hetjax.models.orders import forward_only
+from hetjax.processes import kept
 from hetjax.sampling.blocks import NO_NODE, Block, pad
+from hetjax.sharding.evaluate import Evaluator
 from hetjax.sharding.mesh import FEATURE, put, shard_map
 from hetjax.sharding.push_pull.first import FirstLayer
 from hetjax.sharding.spmd import to_host

@@ -14,17 +14,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from hetjax.arrays import Array
-from hetjax.cache.tables import read
-from hetjax.models.attention import Attended, attend
+from hetjax.kernels.attention import Attended, attend
+from hetjax.kernels.logits import dot_logits, weigh
+from hetjax.kernels.partials import Attention, Weighted
+from hetjax.kernels.segment import by_target, row_of
+from hetjax.kernels.tables import read
 from hetjax.models.layer import Exchange
-from hetjax.models.logits import dot_logits, weigh
-from hetjax.models.partials import Attention, Weighted
-from hetjax.models.segment import by_target, row_of
 from hetjax.sampling.blocks import Adjacency, Block
 from hetjax.sharding.mesh import FEATURE
 from hetjax.sharding.tensor.columns import summed, to_rows
 from hetjax.sharding.traffic import scope
+from hetjax.system.arrays import Array
 
 PARTIAL, LOGITS, QUERIES = "partial_products", "attention_logits", "queries"  # kinds of traffic
 SUMMED = {Attention: "numerator", Weighted: "value"}  # what slices make a part of; they have the rest alike

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 
-from hetjax.models.partials import add_weighted, merge
+from hetjax.kernels.partials import add_weighted, merge
 from hetjax.sharding.mesh import FEATURE
 from hetjax.sharding.tensor.columns import own_slice
 from hetjax.sharding.trainer import Trainer, smallest_input

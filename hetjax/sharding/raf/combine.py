@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from hetjax.models.partials import Attention, Monoid, add_weighted, finite, merge
+from hetjax.kernels.partials import Attention, Monoid, add_weighted, finite, merge
 
 
 def combine(monoid: Monoid, partial: Any, axis: str) -> Any:

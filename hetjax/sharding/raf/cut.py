@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import jax
 
-from hetjax.models import partials
+from hetjax.kernels import partials
+from hetjax.kernels.partials import Monoid
 from hetjax.models.dropout import Masks
 from hetjax.models.layer import LOCAL, Exchange, Layer
-from hetjax.models.partials import Monoid
 from hetjax.sampling.blocks import Adjacency, Block
 from hetjax.sharding.raf.sample import PartitionModel
 

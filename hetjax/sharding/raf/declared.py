@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from hetjax.config import UNBOUNDED, Bytes, Config, changed
-from hetjax.errors import InputError
+from hetjax.options.config import UNBOUNDED, Bytes, Config, changed
 from hetjax.sharding.declaration import Declaration
+from hetjax.system.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,10 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from hetjax.arrays import Array
-from hetjax.cache import tables
 from hetjax.cache.ahead import Ahead
 from hetjax.cache.host import Fetched
-from hetjax.cache.tables import Shape, Table
-from hetjax.eager import eagerly
+from hetjax.kernels import tables
+from hetjax.kernels.tables import Shape, Table
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.mesh import DATA, RELATION, join, split
 from hetjax.sharding.raf.batches import CAPACITIES, MeshBatch, RafBatches
@@ -48,6 +46,8 @@ from hetjax.sharding.raf.site import Site, partition_models
 from hetjax.sharding.strategy import Engine, Setup
 from hetjax.sharding.traffic import MESSAGE, PROCESSES, Program, Sent, per_step
 from hetjax.sharding.trainer import TrainState, squares
+from hetjax.system.arrays import Array
+from hetjax.system.eager import eagerly
 
 ROWS = "rows"  # ("rows", type) stands beside the paths of weights
 

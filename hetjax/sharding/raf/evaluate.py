@@ -1,7 +1,7 @@
 """Exact evaluation on a mesh: every partition folds its own relations in full, and process 0 combines at the seeds.
 
 No process reads what another partition folds. A partition computes the embeddings of its inner nodes layer by layer, as
-`hetjax.evaluate` does on one device, in the process that has the first of its devices; of the nodes to be classified it
+`hetjax.sharding.evaluate` does on one device, in the process that has the first of its devices; of the nodes to be classified it
 computes partial aggregates, which process 0 combines and finishes where training would exchange them.
 """
 
@@ -12,11 +12,11 @@ import jax
 import numpy as np
 
 from hetjax.cache.mapped import on_host
-from hetjax.evaluate import Chunks
+from hetjax.kernels.orders import forward_only
+from hetjax.kernels.partials import Monoid
 from hetjax.models.hgnn import Stack
-from hetjax.models.orders import forward_only
-from hetjax.models.partials import Monoid
 from hetjax.sampling.blocks import Block, pad
+from hetjax.sharding.evaluate import Chunks
 from hetjax.sharding.raf.cut import Partial, Pieces, fold_seeds, united
 from hetjax.sharding.raf.features import SharedTable
 from hetjax.sharding.raf.sample import PartitionModel

@@ -14,12 +14,11 @@ import jax
 import numpy as np
 from jax.sharding import PartitionSpec as P
 
-from hetjax.arrays import Array
-from hetjax.cache import tables
 from hetjax.cache.features import FeatureStore, Key, parts
 from hetjax.cache.host import Fetched, HostMatrix, HostTable, views
-from hetjax.cache.tables import Shape, Table
-from hetjax.config import Place
+from hetjax.kernels import tables
+from hetjax.kernels.tables import Shape, Table
+from hetjax.options.config import Place
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.mesh import BOTH
@@ -28,6 +27,7 @@ from hetjax.sharding.raf.replicas import Group, within
 from hetjax.sharding.raf.sample import LocalSample
 from hetjax.sharding.raf.site import Site, partition_models
 from hetjax.sharding.traffic import Program
+from hetjax.system.arrays import Array
 
 HOSTED, UNITED = "nodes that a process reads", "nodes that all read"  # tags of what processes tell each other
 

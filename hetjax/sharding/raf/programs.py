@@ -13,12 +13,11 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from hetjax.arrays import Array
-from hetjax.cache import tables
+from hetjax.kernels import tables
+from hetjax.kernels.partials import Monoid
 from hetjax.models.dropout import Masks
 from hetjax.models.hgnn import Stack
 from hetjax.models.layer import LOCAL, Exchange, Layer
-from hetjax.models.partials import Monoid
 from hetjax.sampling.blocks import NO_NODE, Block
 from hetjax.sharding.mesh import BOTH, DATA, FEATURE, RELATION, shard_map
 from hetjax.sharding.push_pull.first import FirstLayer
@@ -28,6 +27,7 @@ from hetjax.sharding.raf.kinds import PARTIAL, WEIGHTS
 from hetjax.sharding.raf.sample import Local, PartitionModel, Roles
 from hetjax.sharding.traffic import Program, scope
 from hetjax.sharding.trainer import Rows, Trainer, smallest_adjacency
+from hetjax.system.arrays import Array
 
 SEEDS = P(RELATION, DATA)  # of arrays [partitions, seeds, ...]; a partition's own are [1, seeds, ...]
 When = tuple[Array, Array]  # the seed, and the updates done before

@@ -9,12 +9,12 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from hetjax.arrays import Array
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.mesh import BOTH, RELATION
 from hetjax.sharding.raf.kinds import ROWS, WEIGHTS
 from hetjax.sharding.traffic import Program
+from hetjax.system.arrays import Array
 
 Path = tuple[str, ...]  # of a weight
 Group = tuple[int, ...]  # partitions

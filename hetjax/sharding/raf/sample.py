@@ -11,13 +11,13 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from hetjax.arrays import Array
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.partition.metatree import LocalModel
 from hetjax.sampling.blocks import NO_NODE, Block, Capacities, edges_of, pad, pad_block, relations_of, rows_of
 from hetjax.sampling.sampler import Role, Sampler, grouped
 from hetjax.sampling.whole import whole_relation
+from hetjax.system.arrays import Array
 
 
 class Roles(NamedTuple):

@@ -12,9 +12,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from hetjax.arrays import Array
 from hetjax.cache.mapped import on_host
-from hetjax.cache.tables import Table
+from hetjax.kernels.tables import Table
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.mesh import BOTH, DATA, FEATURE, RELATION
 from hetjax.sharding.push_pull.first import first_layer
@@ -30,6 +29,7 @@ from hetjax.sharding.raf.site import Site
 from hetjax.sharding.strategy import Setup
 from hetjax.sharding.traffic import Program
 from hetjax.sharding.trainer import TrainState
+from hetjax.system.arrays import Array
 
 STATE = TrainState._make((P(), P(), P(), P(FEATURE)))
 FOUND = Gradients._make((P(), P(FEATURE), P(), P()))

@@ -5,13 +5,11 @@ from pathlib import Path
 
 from hetjax import models
 from hetjax.cache.placement import choose_placement
-from hetjax.config import Data
-from hetjax.errors import InputError
+from hetjax.datasets.load import Ahead, load_abstract, load_some
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import abstract_graph, check_digest, sizes
-from hetjax.load import Ahead, load_abstract, load_some
-from hetjax.logs import log
+from hetjax.options.config import Data
 from hetjax.partition import MetaPartitioning, partition, read
 from hetjax.partition.cuts import cut_graph, uncut
 from hetjax.partition.report import topology_bytes
@@ -26,6 +24,8 @@ from hetjax.sharding.raf.sliced import SlicedRafEngine
 from hetjax.sharding.raf.sliced_batches import SlicedRafBatches
 from hetjax.sharding.slices import check_slices
 from hetjax.sharding.strategy import Setup, Strategy, read_in_place
+from hetjax.system.errors import InputError
+from hetjax.system.logs import log
 
 PLANNED = ("targets", "hops", "metapaths", "self_term", "exchange")  # what a plan must have as the run needs it
 
@@ -108,7 +108,7 @@ def load_part(data: Data, graph: HetGraph, plan: MetaPartitioning, number: int, 
       model: by whose name edges that are opened here are changed as it folds them; None: they are left as they are.
 
     Raises:
-      InputError: as `hetjax.load.load`.
+      InputError: as `hetjax.datasets.load.load`.
     """
     part = plan.parts[number]
     if data.format != "store":

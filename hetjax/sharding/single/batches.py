@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator, Mapping
 import jax
 import numpy as np
 
-from hetjax.arrays import Array
 from hetjax.sampling.blocks import Batch, Sample, measure, pad_sample
 from hetjax.sampling.loader import Batches
 from hetjax.sampling.regime import Regime
 from hetjax.sampling.sampler import Sampler
 from hetjax.sampling.whole import count_edges, needed_graph
 from hetjax.sharding.single.folded_together import FoldedTogether
+from hetjax.system.arrays import Array
 
 
 class SingleBatches(Batches):

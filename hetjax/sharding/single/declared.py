@@ -1,8 +1,8 @@
 """What the strategy of one device takes."""
 
-from hetjax.config import Config
-from hetjax.errors import InputError
+from hetjax.options.config import Config
 from hetjax.sharding.declaration import Declaration
+from hetjax.system.errors import InputError
 
 
 class Single(Declaration):

@@ -7,20 +7,20 @@ import jax
 import jaxlib
 import numpy as np
 
-from hetjax import runtime
-from hetjax.arrays import Array
 from hetjax.cache.ahead import Ahead
 from hetjax.cache.features import Features
 from hetjax.cache.host import HostTable
-from hetjax.eager import eagerly
-from hetjax.evaluate import evaluated_nodes
 from hetjax.models.packed import Packed, Packing, packing
 from hetjax.sampling.blocks import Batch
+from hetjax.sharding.evaluate import evaluated_nodes
 from hetjax.sharding.single.batches import SingleBatches
 from hetjax.sharding.single.evaluate import Blocks, WholeEvaluator
 from hetjax.sharding.strategy import Engine, Setup
 from hetjax.sharding.traffic import Sent
 from hetjax.sharding.trainer import TrainState
+from hetjax.system import runtime
+from hetjax.system.arrays import Array
+from hetjax.system.eager import eagerly
 
 TIMES_A_STEP = 2  # as many edges as a step of the whole graph may one program evaluate: it has no way back
 

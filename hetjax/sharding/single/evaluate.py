@@ -6,9 +6,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from hetjax.cache.sparse import SparseRows
+from hetjax.kernels.orders import forward_only
+from hetjax.kernels.sparse import SparseRows
 from hetjax.models.hgnn import Stack
-from hetjax.models.orders import forward_only
 from hetjax.models.packed import stacked
 from hetjax.sampling.blocks import Block
 from hetjax.sampling.sampler import Sampler

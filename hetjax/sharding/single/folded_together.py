@@ -4,9 +4,9 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 
 from hetjax.cache.features import Features
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.models import grouping
-from hetjax.models.grouping import Group
-from hetjax.models.together import Bucket
+from hetjax.kernels import grouping
+from hetjax.kernels.grouping import Group
+from hetjax.kernels.together import Bucket
 from hetjax.sampling.blocks import Block, Capacities, Sample, rows_of
 from hetjax.sharding.single.reading import first_batch
 from hetjax.sharding.strategy import Setup

@@ -2,12 +2,10 @@
 
 from collections.abc import Iterable
 
-from hetjax import native
-from hetjax.cache import sparse
-from hetjax.cache.sparse import density
-from hetjax.models import orders
+from hetjax.kernels import native, orders, sparse
+from hetjax.kernels.orders import Work
+from hetjax.kernels.sparse import density
 from hetjax.models.one_edge import one_edge
-from hetjax.models.orders import Work
 from hetjax.sampling.blocks import Sample
 from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.strategy import Setup

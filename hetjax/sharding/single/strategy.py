@@ -8,8 +8,8 @@ import jax
 
 from hetjax.cache.features import Features
 from hetjax.cache.placement import choose_placement
-from hetjax.cache.sparse import SparseRows
-from hetjax.models.grouping import with_together
+from hetjax.kernels.grouping import with_together
+from hetjax.kernels.sparse import SparseRows
 from hetjax.models.known import with_known
 from hetjax.models.one_edge import one_edge, with_one_edge
 from hetjax.sampling.blocks import Batch, Block

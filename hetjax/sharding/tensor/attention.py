@@ -7,12 +7,12 @@ logit, and these are summed over the devices: two all-reduces of a number per ed
 import jax
 import jax.numpy as jnp
 
-from hetjax.cache.tables import read
-from hetjax.models.additive import attend_additively
-from hetjax.models.attention import Attended, attend
-from hetjax.models.logits import additive_logits, dot_logits, weigh
-from hetjax.models.partials import Attention
-from hetjax.models.segment import by_target, row_of
+from hetjax.kernels.additive import attend_additively
+from hetjax.kernels.attention import Attended, attend
+from hetjax.kernels.logits import additive_logits, dot_logits, weigh
+from hetjax.kernels.partials import Attention
+from hetjax.kernels.segment import by_target, row_of
+from hetjax.kernels.tables import read
 from hetjax.sampling.blocks import Adjacency
 from hetjax.sharding.tensor.columns import LOGITS, own_slice, summed
 from hetjax.sharding.tensor.folds import Asked, Divided, Folded

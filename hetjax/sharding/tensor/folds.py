@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import jax
 
+from hetjax.kernels.segment import multiply_first, neighbour_mean, neighbour_sum
 from hetjax.models.dropout import NodeMasks, edge_keep_mask
-from hetjax.models.segment import multiply_first, neighbour_mean, neighbour_sum
 from hetjax.sampling.blocks import Adjacency
 from hetjax.sharding.tensor.columns import LOGITS, all_rows, own_slice, to_columns, to_rows
 

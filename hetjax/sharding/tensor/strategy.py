@@ -2,7 +2,6 @@
 
 from jax.sharding import Mesh
 
-from hetjax.errors import InputError
 from hetjax.models.decoupled_attention import AttentionPropagation
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.push_pull.setting import push_pull
@@ -14,6 +13,7 @@ from hetjax.sharding.tensor.chunks.engine import ChunkedEngine
 from hetjax.sharding.tensor.chunks.plan import Plan
 from hetjax.sharding.tensor.costs import still
 from hetjax.sharding.tensor.engine import TensorEngine
+from hetjax.system.errors import InputError
 
 
 class Tensor(declared.Tensor, Strategy):

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import jax
 
+from hetjax.kernels.linear import fold_product
+from hetjax.kernels.segment import multiply_first
 from hetjax.models.layer import Exchange
-from hetjax.models.linear import fold_product
-from hetjax.models.segment import multiply_first
 from hetjax.sampling.blocks import Adjacency
 from hetjax.sharding.tensor.columns import to_columns, to_rows
 from hetjax.sharding.tensor.folds import Divided

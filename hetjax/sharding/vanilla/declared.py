@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from hetjax.config import Config
+from hetjax.options.config import Config
 from hetjax.sharding.dependency import declared as dependency
 
 

@@ -12,9 +12,9 @@ from functools import partial
 
 import numpy as np
 
-from hetjax.compiled import compiled
 from hetjax.partition.stream.partitioner import Graph, Options, Partitioner, Pass
 from hetjax.partition.stream.state import AHEAD, least, part_dtype, put, touch, touch_behind
+from hetjax.system.compiled import compiled
 
 VOLUME = 0.1
 

@@ -6,9 +6,9 @@ Of ends of one degree it is the second, as the paper's comparison is strict.
 
 import numpy as np
 
-from hetjax.compiled import compiled
 from hetjax.partition.stream.partitioner import Graph, Options, Partitioner
 from hetjax.partition.stream.state import AHEAD, hashed, put, touch
+from hetjax.system.compiled import compiled
 
 
 class Dbh(Partitioner):

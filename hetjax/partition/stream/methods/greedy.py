@@ -12,9 +12,9 @@ Of partitions that are alike it is the one of the lowest number. There is no bou
 
 import numpy as np
 
-from hetjax.compiled import compiled
 from hetjax.partition.stream.partitioner import Graph, Options, Partitioner
 from hetjax.partition.stream.state import AHEAD, has, put, touch
+from hetjax.system.compiled import compiled
 
 
 class Greedy(Partitioner):

@@ -11,9 +11,9 @@ alike it is the one of the lowest number.
 
 import numpy as np
 
-from hetjax.compiled import compiled
 from hetjax.partition.stream.partitioner import Graph, Options, Partitioner
 from hetjax.partition.stream.state import AHEAD, ONE, WORD, lowest, put, touch
+from hetjax.system.compiled import compiled
 
 EPSILON = (
     1.0  # no score divides by zero, so kernels need not look (`error_model`), and may divide several numbers at once

@@ -19,13 +19,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hetjax.compiled import compiled
 from hetjax.partition.stream.level import Level
 from hetjax.partition.stream.methods.hdrf import best_part, weigh, weigh_again
 from hetjax.partition.stream.multilevel import LARGE, divide
 from hetjax.partition.stream.partitioner import Graph, Options, Partitioner, Pass
 from hetjax.partition.stream.state import AHEAD, hashed, least, mark, part_dtype, put
-from hetjax.prefetch import prefetch
+from hetjax.system.compiled import compiled
+from hetjax.system.prefetch import prefetch
 
 ALL = np.iinfo(np.int64).max
 SWEEPS, SWEEPS_OF_LARGE = 6, 1

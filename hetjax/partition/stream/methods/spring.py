@@ -17,10 +17,10 @@ from functools import partial
 
 import numpy as np
 
-from hetjax.compiled import compiled
 from hetjax.partition.stream.methods.clustering import Clustering, Clusters, join, schedule
 from hetjax.partition.stream.partitioner import Pass
 from hetjax.partition.stream.state import AHEAD, touch, touch_behind
+from hetjax.system.compiled import compiled
 
 
 class Spring(Clustering):

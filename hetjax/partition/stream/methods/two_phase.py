@@ -20,10 +20,10 @@ from functools import partial
 
 import numpy as np
 
-from hetjax.compiled import compiled
 from hetjax.partition.stream.methods.clustering import Clusters, enter, largest_volume
 from hetjax.partition.stream.partitioner import Graph, Options, Partitioner, Pass
 from hetjax.partition.stream.state import AHEAD, has, hashed, least, mark, touch, touch_behind
+from hetjax.system.compiled import compiled
 
 VOLUME = 2.0
 

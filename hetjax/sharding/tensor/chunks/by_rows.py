@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from hetjax.cache.tables import Table
+from hetjax.kernels.tables import Table
 from hetjax.partition.owned import Owned
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.spmd import to_host

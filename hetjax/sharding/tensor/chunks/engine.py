@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from hetjax.cache.tables import Table
-from hetjax.eager import eagerly
+from hetjax.kernels.tables import Table
 from hetjax.partition.owned import Owned
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.gathered import whole_tables
@@ -25,6 +24,7 @@ from hetjax.sharding.tensor.chunks.programs import Drawn, Programs, part_of
 from hetjax.sharding.tensor.chunks.runs import Given, Kept
 from hetjax.sharding.traffic import Sent, per_step
 from hetjax.sharding.trainer import TrainState
+from hetjax.system.eager import eagerly
 
 
 class ChunkedEngine(Engine):

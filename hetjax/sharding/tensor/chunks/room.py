@@ -8,7 +8,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from hetjax.errors import InputError
 from hetjax.sharding.tensor.chunks.back import Run
 from hetjax.sharding.tensor.chunks.by_rows import entry
 from hetjax.sharding.tensor.chunks.engine import ChunkedEngine
@@ -16,6 +15,7 @@ from hetjax.sharding.tensor.chunks.layers import Read, Summed
 from hetjax.sharding.tensor.chunks.programs import Drawn
 from hetjax.sharding.traffic import Program
 from hetjax.sharding.trainer import TrainState
+from hetjax.system.errors import InputError
 
 ROOM = 0.9  # of what is left, for a trial: chunks of a share of the edges are rarely all of one size
 

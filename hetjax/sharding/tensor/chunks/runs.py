@@ -18,7 +18,7 @@ from hetjax.sharding.tensor.chunks.host import Columns, Repeated, Rows, divided,
 from hetjax.sharding.tensor.chunks.layers import Read, Summed
 from hetjax.sharding.tensor.chunks.plan import Chunk, Edges, Sending, rows_between
 from hetjax.sharding.tensor.chunks.programs import Drawn, Programs
-from hetjax.threads import as_here
+from hetjax.system.threads import as_here
 
 FOLDING = ThreadPoolExecutor(1, "folding")  # one, so that folds keep their order
 

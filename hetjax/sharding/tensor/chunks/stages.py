@@ -12,9 +12,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from hetjax.kernels.linear import fold_product
+from hetjax.kernels.segment import multiply_first
 from hetjax.models.dropout import NodeMasks, edge_keep_mask
-from hetjax.models.linear import fold_product
-from hetjax.models.segment import multiply_first
 from hetjax.sampling.blocks import Adjacency
 from hetjax.sharding.tensor.columns import slice_of
 from hetjax.sharding.tensor.folds import Asked, ColumnFold, Divided, Folded, sooner

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from hetjax.cache import tables
-from hetjax.cache.tables import Table
+from hetjax.kernels import tables
+from hetjax.kernels.tables import Table
 from hetjax.sharding.mesh import FEATURE, shard_map
 from hetjax.sharding.spmd import total
 from hetjax.sharding.tensor.chunks.programs import ALIKE, DIVIDED

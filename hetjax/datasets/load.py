@@ -1,0 +1,219 @@
+"""From the `data` section of a configuration to a graph."""
+
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hetjax.datasets import edges, hgb, npy_tree, npz, rdf, signs, synthetic
+from hetjax.datasets.homogeneous import Options
+from hetjax.datasets.splits import Split
+from hetjax.graph import checksums, inputs, store
+from hetjax.graph.hetgraph import HetGraph, check, check_labels
+from hetjax.graph.schema import Relation
+from hetjax.graph.sizes import abstract_graph
+from hetjax.metapaths import along_metapaths
+from hetjax.options.config import DATA_FOLDER, Data, data_path
+from hetjax.system.errors import InputError, reading
+from hetjax.system.logs import counted
+from hetjax.tasks import label_inputs
+
+
+class Ahead:
+    """What is known of a graph before it is opened, because its statistics were looked at.
+
+    Attributes:
+      graph: as it was read, to be taken once; after that it is not kept here. None of a store, which is opened again.
+      baselines: as `hetjax.tasks.baselines.baselines` gives them, if they were looked at.
+      normalised: features as `hetjax.graph.inputs.normalised` gives them, of the types that it was done for; to be taken once, too.
+    """
+
+    def __init__(self, data: Data, graph: HetGraph | None):
+        self.data = as_read(data)
+        self.graph = graph
+        self.baselines: Mapping[str, Any] | None = None
+        self.normalised: Mapping[str, np.ndarray] = {}
+
+    def take(self, data: Data) -> tuple[HetGraph | None, Mapping[str, np.ndarray]]:
+        """The graph and its normalised features, if it is that of the same files, read alike."""
+        taken = self.graph, self.normalised
+        self.graph, self.normalised = None, {}
+        return taken if self.data == as_read(data) else (None, {})
+
+
+def load(data: Data, ahead: Ahead | None = None) -> HetGraph:
+    """Read or generate the graph, unless it was read before.
+
+    Raises:
+      InputError: as the readers do; or a type whose features are to be left out has none.
+    """
+    graph, normalised = ahead.take(data) if ahead else (None, {})
+    return made(_without(_read(data) if graph is None else graph, data), data, normalised=normalised)
+
+
+def read_ahead(data: Data) -> tuple[HetGraph, Ahead]:
+    """The graph as it is read, without what is made of its features; and what `load` takes instead of reading it again.
+
+    Raises:
+      InputError: as `load`.
+    """
+    graph = _read(as_read(data))
+    return _without(graph, data), Ahead(data, None if data.format == "store" else graph)
+
+
+def without_metapaths(data: Data) -> Data:
+    """The same graph, of which no metapaths are made."""
+    return replace(data, metapath_hops=0, metapath_label_hops=0, metapath_one_hot=False)
+
+
+def as_read(data: Data) -> Data:
+    """The same files, of which nothing is made after they were read."""
+    kept = data.normalize_features if data.normalize_features == "row" else "none"
+    return replace(without_metapaths(data), normalize_features=kept, label_inputs=False)
+
+
+def makes(data: Data) -> bool:
+    """Whether a graph is changed after it was read."""
+    return data != as_read(data)
+
+
+def made(
+    graph: HetGraph,
+    data: Data,
+    like: HetGraph | None = None,
+    features: Collection[str] | None = None,
+    normalised: Mapping[str, np.ndarray] | None = None,
+) -> HetGraph:
+    """The graph with what is made of it after it was read, as `data` says.
+
+    Args:
+      like: the graph that was trained on, if this is another: its statistics and its ways of propagation are used.
+      features: of metapaths, the node types whose features are computed; the others have them in shape alone. None: all.
+      normalised: features of some types, as `inputs.normalised` gave them before.
+    """
+    if data.normalize_features == "auto":
+        graph = inputs.normalised(graph, like, done=normalised)
+    if data.metapath_hops:
+        return along_metapaths(graph, data.metapath_hops, data.metapath_label_hops, features, data.metapath_one_hot)
+    return label_inputs.with_labels(graph, like) if data.label_inputs else graph
+
+
+def _without(graph: HetGraph, data: Data) -> HetGraph:
+    for name in data.without_features:
+        if name not in graph.features:
+            raise InputError(
+                f"data.without_features: type {name!r} is not among {sorted(graph.features)}, which have some"
+            )
+    features = {name: matrix for name, matrix in graph.features.items() if name not in data.without_features}
+    return replace(graph, features=features) if data.without_features else graph
+
+
+def load_abstract(data: Data, ahead: Ahead | None = None) -> HetGraph:
+    """The graph as `load` gives it; of a store labels and splits alone are opened, the rest is there in shape alone.
+
+    Raises:
+      InputError: as `load`.
+    """
+    if data.format != "store":
+        return load(data, ahead)
+    _, normalised = ahead.take(data) if ahead else (None, {})
+    path = _path(data)
+    opened = store.open(path, (), ())
+    if makes(data):
+        return made(_without(_read(data), data), data, features=(), normalised=normalised)
+    graph = replace(abstract_graph(store.describe(path), opened.labels, opened.splits), names=opened.names)
+    check_labels(graph, str(path))
+    return _without(graph, data)
+
+
+def load_some(data: Data, relations: Collection[Relation], features: Collection[str]) -> HetGraph:
+    """Some relations of a store and the features of some types; no file of others is opened, unless `data` makes something of what was read.
+
+    Raises:
+      InputError: as `load`.
+    """
+    path = _path(data)
+    if makes(data):
+        graph = made(_without(_read(data), data), data, features=features)
+        kept = {name: matrix for name, matrix in graph.features.items() if name in features}
+        return replace(graph.only(list(relations)), features=kept)
+    graph = store.open(path, relations, features)
+    if data.check:
+        check(graph, str(path))
+        checksums.verify(path, relations, features)
+    return graph
+
+
+def _read(data: Data) -> HetGraph:
+    if data.format == "synthetic":
+        return synthetic.generate(data.schema, data.scale, data.classes or None, data.seed)
+    path = _path(data)
+    signs.check(path, data.format)
+    if data.format == "store":
+        graph = store.open(path)
+        (check if data.check else check_labels)(graph, str(path))
+        if data.check:
+            checksums.verify(path)
+        return graph
+    with reading(path):
+        if data.format == "hgb":
+            return hgb.read(path, data.validation_fraction, data.split_seed)
+        if data.format == "ogb":
+            from hetjax.datasets import ogb  # takes a while, as pyarrow does
+
+            return ogb.read(path, _homogeneous(data), data.reverse)
+        if data.format == "mag240m":
+            return npy_tree.mag240m(path, data.reverse)
+        if data.format == "igb":
+            return npy_tree.igb(path, data.igb_labels, data.reverse)
+        if data.format in ("npz", "edges"):
+            return (npz if data.format == "npz" else edges).read(path, _homogeneous(data))
+        return rdf.read(
+            path,
+            reverse=data.reverse,
+            literals=data.literals,
+            exclude=data.exclude,
+            node_types=data.node_types,
+            validation_fraction=data.validation_fraction,
+            split_seed=data.split_seed,
+        )
+
+
+def _homogeneous(data: Data) -> Options:
+    split = Split(data.split, data.split_seed, data.split_shares, data.split_per_class, data.split_number)
+    return Options(data.undirected, data.edge_weights, data.normalize_features, split)
+
+
+def source(data: Data) -> Path | None:
+    """The file or folder that a graph is read from; None of one that is generated.
+
+    Raises:
+      InputError: it is not there.
+    """
+    return None if data.format == "synthetic" else _path(data)
+
+
+def _path(data: Data) -> Path:
+    if not data.path:
+        raise InputError(f"data.path is empty, and data.format {data.format} reads a file or folder")
+    path = data_path(data.path)
+    if not os.path.exists(path):
+        hint, relative = "", not os.path.isabs(data.path)
+        if relative and DATA_FOLDER not in os.environ:
+            hint = f"; {DATA_FOLDER}, the folder that a relative data.path lies in, is not set"
+        elif relative and os.path.exists(data.path):
+            hint = f"; a relative data.path lies in {DATA_FOLDER}: write {os.path.abspath(data.path)} for the one that is here"
+        where = "data.path: " if relative else ""  # of an absolute one another option may have been given
+        raise InputError(f"{where}{path}: no such file or folder{hint}")
+    return path
+
+
+def outline(graph: HetGraph) -> str:
+    """The sizes of a graph, in words."""
+    schema = graph.schema
+    counts = {"node type": len(schema.nodes), "relation": len(schema.relations)}
+    counts |= {"node": sum(schema.nodes.values()), "edge": graph.edges}
+    return f"{', '.join(counted(count, word) for word, count in counts.items())}, {graph.nbytes / 2**20:,.0f} MiB"

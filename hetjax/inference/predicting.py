@@ -1,0 +1,180 @@
+"""What `hetjax.predict` computes: logits and embeddings of every node of the target type, layer by layer, by all that share the work."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from hetjax.cache.mapped import portions
+from hetjax.graph.carry import NewNodes
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.inference.predictions import Predictions, split_numbers
+from hetjax.inference.restored import Restored, restore
+from hetjax.kernels import orders
+from hetjax.models.hgnn import Stack
+from hetjax.options.config import UNBOUNDED
+from hetjax.predict import Options
+from hetjax.processes import digests
+from hetjax.processes.group import ProcessGroup
+from hetjax.processes.kept import Kept
+from hetjax.results import results
+from hetjax.sharding.evaluate import Evaluator
+from hetjax.system import durable
+from hetjax.system.errors import InputError
+from hetjax.system.logs import log
+
+
+def write(workdir: Path, out: Path, options: Options, folder: Path | None, group: ProcessGroup) -> None:
+    """Predict, and write and print what the options ask for, in process 0."""
+    room = folder and folder / f"{group.number}"
+    restored = restore(workdir, options.graph, options.new_nodes, room, options.trust)
+    digests.require("weights", digests.of_arrays(jax.tree.leaves(restored.params)), group)
+    found = computed(restored, options.embeddings, Room(folder, options.memory, group, devices_of(options.devices)))
+    if found is None:
+        return
+    durable.check_replaceable(out, options.overwrite)  # once more: predicting may have taken long
+    what = found.write(out, options.logits, options.probabilities, options.quote_formulas)
+    order = f", in the order of the graph's nodes of type {found.target!r}" if out.suffix == ".npy" else ""
+    log.info(f"{out}: {what}{order}, {restored.chosen}")
+    if restored.stacked:
+        log.info(
+            f"the logits are stacked, as at the end of training: {results.weighed(restored.stacked.stacked.weights)}"
+        )
+    if options.graph and restored.learned:
+        log.info(
+            f"features of {', '.join(restored.learned)} are those that were learned in training, by the nodes' ids"
+        )
+    for words in new_in_words(restored.new, options.new_nodes):
+        log.info(words)
+
+
+def new_in_words(new: Mapping[str, int], how: NewNodes) -> Iterator[str]:
+    """A line per type with new nodes: what they got."""
+    given = {"neighbours": "the mean of their neighbours", "mean": "the mean of what was learned of their type"}
+    for node_type, count in new.items():
+        yield f"{count:,} new node{'s' * (count > 1)} of {node_type}: features are {given[how]}"
+
+
+def predict(
+    workdir: str | os.PathLike,
+    graph: HetGraph | str | os.PathLike = "",
+    embeddings: bool = False,
+    new_nodes: NewNodes = "neighbours",
+    trust: bool | str = False,
+) -> Predictions:
+    """Predict all nodes of the target type.
+
+    Args:
+      workdir: of a run.
+      graph: another graph, or its store, of the same node types, relations and features. Learned features are found by the
+        users' ids where both graphs have them, and else by number, and then there are as many nodes. Empty: the run's own.
+      embeddings: also give the last layer's embeddings.
+      new_nodes: what becomes of nodes that are new, of a type whose features were learned: they get the mean of their
+        `neighbours` (`hetjax.graph.carry.of_neighbours`), or the `mean` of their type, or are an error: `refuse`.
+      trust: whether a model of a user's own, `MODULE:NAME`, that the folder names is imported, which runs its code; or the
+        one such model that is.
+
+    Raises:
+      InputError: the run has no checkpoint that is whole, its data are another graph now, or `graph` does not go with it.
+    """
+    other = graph if isinstance(graph, HetGraph) else os.fspath(graph)
+    restored = restore(workdir, other, new_nodes, trust=trust)
+    if other:
+        log.info(f"the model is {restored.chosen}")
+    found = computed(restored, embeddings)
+    assert found is not None  # in process 0
+    return found
+
+
+class Room(NamedTuple):
+    """Where predictions are computed.
+
+    Attributes:
+      folder: for files; None: there are none.
+      memory: bytes for what is computed of all nodes, beyond which it lives in files; -1: no bound.
+      processes: that share the nodes, in files that all see.
+      devices: of this process; None: the one that jax takes.
+    """
+
+    folder: Path | None = None
+    memory: int = UNBOUNDED
+    processes: ProcessGroup = ProcessGroup()
+    devices: Sequence[jax.Device] | None = None
+
+
+@contextlib.contextmanager
+def scratch(out: Path, options: Options, group: ProcessGroup) -> Iterator[Path | None]:
+    """A folder beside `out` that is deleted at the end, where there may be files."""
+    if options.memory < 0 and group.count == 1:
+        yield None
+        return
+    with contextlib.ExitStack() as held:
+        name = None
+        if group.first:
+            name = str(held.enter_context(durable.reserved(out.with_name(f"{out.name}.computed"))))
+        yield Path(group.broadcast_object("folder", name))
+        group.barrier("folder")
+
+
+def devices_of(count: int) -> Sequence[jax.Device] | None:
+    """So many devices of this process; 0: its accelerators, if it has several.
+
+    Raises:
+      InputError: it has fewer.
+    """
+    local = jax.local_devices()
+    if count > len(local):
+        raise InputError(f"devices is {count}, and there are {len(local)}")
+    if not count:
+        count = 1 if local[0].platform == "cpu" else len(local)
+    return local[:count] if count > 1 else None
+
+
+def computed(restored: Restored, embeddings: bool, room: Room | None = None) -> Predictions | None:
+    """The predictions, in process 0; None in the others."""
+    with orders.restored():
+        orders.use(restored.costs)
+        return _computed(restored, embeddings, room or Room())
+
+
+def _computed(restored: Restored, embeddings: bool, room: Room) -> Predictions | None:
+    model, graph = restored.model, restored.graph
+    nodes, last = len(graph.labels), model.layers[-1]
+    widths = [model.classes, *[last.makes(graph.schema.target)] * embeddings]
+    needed = held_bytes(model, graph) + 2 * 4 * nodes * sum(widths)
+    files = room.folder is not None and (room.processes.count > 1 or 0 <= room.memory < needed)
+    kept = Kept(room.folder if files else None, room.processes)
+    evaluator = Evaluator(model, graph, restored.config.sampling.evaluation_edges, kept, room.devices)
+    x = evaluator.below(restored.params, restored.features)
+    found, everyone = [], np.arange(nodes, dtype=np.int32)
+    for classify, width in zip((True, False), widths):
+        rows = evaluator.last(restored.params, x, everyone, classify)
+        if room.processes.first:
+            found.append(kept.matrix((nodes, width)))
+            _copy(found[-1], everyone, rows, restored.final if classify else lambda _, rows: rows)
+    if not room.processes.first:
+        return None
+    made = found[0], graph.names, graph.multilabel, found[1] if embeddings else None, restored.threshold
+    return Predictions(graph.schema.target, *made, split_numbers(graph.splits, nodes))
+
+
+def held_bytes(model: Stack, graph: HetGraph) -> int:
+    """The most bytes of the embeddings of all nodes that are kept at a time: those of a layer, and of the one above."""
+    needed = graph.schema.layer_types(len(model.layers), model.reads_own)
+    sizes = [
+        sum(4 * graph.schema.nodes[t] * layer.makes(t) for t in types)
+        for layer, types in zip(model.layers, needed[1:-1])
+    ]
+    return max((below + above for below, above in zip([0, *sizes], [*sizes, 0])), default=0)
+
+
+def _copy(
+    matrix: np.ndarray, ids: np.ndarray, rows: np.ndarray, changed: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> None:
+    """Write what becomes of the rows of all nodes, to mapped files a few at a time."""
+    for portion in portions(matrix, ids):
+        matrix[portion] = changed(ids[portion], rows[portion])

@@ -1,0 +1,240 @@
+"""What a model says of nodes, by the users' own ids: in memory, as an Arrow table, and as the files that `predict` writes."""
+
+import csv
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import numpy as np
+
+from hetjax.cache.mapped import release
+from hetjax.graph.hetgraph import SPLITS
+from hetjax.graph.names import Ids, Names
+from hetjax.system import durable
+from hetjax.system.errors import InputError
+from hetjax.tasks.metrics import HALF, predicted_labels
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMULAS = "=", "+", "-", "@", "\t", "\r"  # with which a spreadsheet's formula begins
+SUFFIXES = ".parquet", ".csv", ".npy"
+ROWS, NUMBERS = 2**16, 2**19  # most that are written at a time
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Predictions of every node of the target type, in the order of the graph.
+
+    Attributes:
+      target: the node type.
+      logits: float32 `[nodes, classes]`.
+      names: of the graph that was predicted.
+      multilabel: whether a node may have several labels.
+      embeddings: of the last layer, float32 `[nodes, width]`; None: nobody asked for them. Without `model.head` they are
+        the logits.
+      threshold: the probability above which each of several labels is predicted.
+      split: the number of each node's split in `SPLITS`, -1 of none, int8 `[nodes]`; None: not known.
+    """
+
+    target: str
+    logits: np.ndarray
+    names: Names = field(default_factory=Names)
+    multilabel: bool = False
+    embeddings: np.ndarray | None = None
+    threshold: float = HALF
+    split: np.ndarray | None = None
+
+    @property
+    def ids(self) -> "pa.Array":
+        """The users' ids, int64 or large_string `[nodes]`; hetjax's own numbers where they have none."""
+        return self.names.of(self.target, len(self.logits))
+
+    @property
+    def class_names(self) -> list[str]:
+        """A text per class: its name, or its number."""
+        return self.names.class_names(self.logits.shape[1])
+
+    @cached_property
+    def classes(self) -> np.ndarray:
+        """Class numbers int32 `[nodes]`; of nodes with several labels 0 and 1, int8 `[nodes, classes]`."""
+        return classes(self.logits, self.multilabel, self.threshold)
+
+    @cached_property
+    def probabilities(self) -> np.ndarray:
+        """The softmax of the logits, or with several labels a node the sigmoid; float32 `[nodes, classes]`."""
+        with np.errstate(over="ignore", under="ignore"):
+            if self.multilabel:
+                return 1 / (1 + np.exp(-self.logits))
+            powers = np.exp(self.logits - self.logits.max(axis=1, keepdims=True))
+            return powers / powers.sum(axis=1, keepdims=True)
+
+    def table(self, logits: bool = False, probabilities: bool = False) -> "pa.Table":
+        """The same as a table, whose `to_pandas` gives a frame.
+
+        Columns: `node`, the users' id; `class`, its name or number, and `probability`, of that class; or, where a node may
+        have several labels, `class_NAME`, 0 or 1; `split`, `train`, `validation`, `test` or null. If asked for `probability_NAME` and `logit_NAME`; and `embedding`, a list
+        of fixed length, where there are embeddings.
+        """
+        import pyarrow as pa
+
+        columns: dict[str, pa.Array] = {"node": self.ids}
+        columns |= {name: self._arrow(name, values) for name, values in self._columns(logits, probabilities).items()}
+        if self.embeddings is not None:
+            flat = pa.array(self.embeddings.reshape(-1))
+            columns["embedding"] = pa.FixedSizeListArray.from_arrays(flat, self.embeddings.shape[1])
+        return pa.table(columns)
+
+    def parts(self) -> Iterator["Predictions"]:
+        """The same, some nodes at a time, of mapped files as well; one without nodes where there are none."""
+        ids, widths = (
+            self.ids,
+            [len(array[0]) for array in (self.logits, self.embeddings) if array is not None and len(array)],
+        )
+        step = max(1, min(ROWS, NUMBERS // max(1, sum(widths))))
+        for start in range(0, max(1, len(self.logits)), step):
+            rows = slice(start, start + step)
+            names = replace(self.names, nodes={self.target: Ids(ids.slice(start, step))})
+            embeddings = None if self.embeddings is None else np.array(self.embeddings[rows])
+            split = None if self.split is None else self.split[rows]
+            yield replace(self, logits=np.array(self.logits[rows]), embeddings=embeddings, names=names, split=split)
+            for array in (self.logits, self.embeddings):
+                if array is not None:
+                    release(array)
+
+    def _arrow(self, name: str, values: np.ndarray) -> "pa.Array":
+        import pyarrow as pa
+
+        if name == "split":
+            return pa.array(SPLITS).take(pa.array(values, mask=values < 0))
+        if name == "class" and self.names.classes is not None:
+            return self.names.classes.values.take(pa.array(values))
+        return pa.array(np.ascontiguousarray(values))
+
+    def _columns(self, logits: bool, probabilities: bool) -> dict[str, np.ndarray]:
+        """The numbers that are written, by the names of their columns."""
+        matrices = {"class": self.classes} if self.multilabel else {}
+        columns: dict[str, np.ndarray] = {}
+        if not self.multilabel:
+            chosen = np.take_along_axis(self.probabilities, self.classes[:, None], axis=1)
+            columns = {"class": self.classes, "probability": chosen[:, 0]}
+            columns |= {} if self.split is None else {"split": self.split}
+        matrices |= {"probability": self.probabilities} if probabilities else {}
+        matrices |= {"logit": self.logits} if logits else {}
+        for what, matrix in matrices.items():
+            columns |= {f"{what}_{name}": matrix[:, number] for number, name in enumerate(self.class_names)}
+            if what == "class" and self.split is not None:
+                columns["split"] = self.split
+        return columns
+
+    def write(self, out: Path, logits: bool = False, probabilities: bool = False, quote_formulas: bool = False) -> str:
+        """Write a file, as its name ends, and say what it holds; it appears whole or not at all.
+
+        A `.parquet` and a `.csv` have the columns of `table`, where a `.csv` has `embedding_0` and so on. A `.npy` is one
+        array: the classes, or else what is asked for. Besides the ids, so many nodes at a time are in memory.
+
+        Args:
+          out: the file.
+          logits, probabilities: as of `table`.
+          quote_formulas: in a `.csv`, put an apostrophe before ids and classes that a spreadsheet would run as formulas.
+
+        Raises:
+          InputError: it cannot be written, a `.npy` was to hold several arrays, or formulas are to be quoted in no `.csv`.
+        """
+        asked = [name for name, given in self._asked(logits, probabilities).items() if given]
+        check_one(out, asked)
+        check_quoted(out, quote_formulas)
+        with durable.new_file(out) as partial, open(partial, "xb") as stream:
+            if out.suffix == ".npy":
+                return self._write_array(stream, asked[0] if asked else "classes")
+            if out.suffix == ".csv":
+                columns = self._write_csv(stream, logits, probabilities, quoted if quote_formulas else str)
+            else:
+                columns = self._write_parquet(stream, logits, probabilities)
+        return f"{len(self.logits)} rows of {', '.join(columns[:6])}{' ...' * (len(columns) > 6)}"
+
+    def _asked(self, logits: bool, probabilities: bool) -> dict[str, bool]:
+        return {"logits": logits, "probabilities": probabilities, "embeddings": self.embeddings is not None}
+
+    def _write_array(self, stream: BinaryIO, name: str) -> str:
+        shape: tuple[int, ...] = ()
+        for part in self.parts():
+            array = np.ascontiguousarray(getattr(part, name))
+            if not shape:
+                shape = len(self.logits), *array.shape[1:]
+                about = {"descr": np.lib.format.dtype_to_descr(array.dtype), "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(stream, about)
+            stream.write(array.data)
+        return f"{array.dtype} {list(shape)}"
+
+    def _write_parquet(self, stream: BinaryIO, logits: bool, probabilities: bool) -> list[str]:
+        import pyarrow.parquet as pq
+
+        writer = None
+        for part in self.parts():
+            table = part.table(logits, probabilities)
+            writer = writer or pq.ParquetWriter(stream, table.schema)
+            writer.write_table(table)
+        assert writer is not None  # there is one part at least
+        writer.close()
+        return table.column_names
+
+    def _write_csv(
+        self, stream: BinaryIO, logits: bool, probabilities: bool, as_text: Callable[[str], str]
+    ) -> list[str]:
+        text = TextIOWrapper(stream, newline="", encoding="utf-8")
+        writer, names = csv.writer(text, lineterminator="\n"), np.array([*map(as_text, self.class_names)], object)
+        header: list[str] = []
+        for part in self.parts():
+            columns = part._columns(logits, probabilities)
+            if part.embeddings is not None:
+                columns |= {f"embedding_{number}": column for number, column in enumerate(part.embeddings.T)}
+            if not header:
+                header = ["node", *map(as_text, columns)]
+                writer.writerow(header)
+            if not self.multilabel:
+                columns["class"] = names[columns["class"]]
+            if part.split is not None:
+                columns["split"] = np.array([*SPLITS, ""], object)[part.split]
+            values, ids = list(columns.values()), part.ids.to_pylist()
+            writer.writerows(zip([as_text(one) if isinstance(one, str) else one for one in ids], *values))
+        text.flush()
+        text.detach()
+        return header
+
+
+def check_quoted(out: Path, quote_formulas: bool) -> None:
+    """Raise an InputError where formulas are to be quoted in a file that no spreadsheet runs formulas of."""
+    if quote_formulas and out.suffix != ".csv":
+        raise InputError(f"{out}: quote_formulas is for a .csv; other files keep texts as they are")
+
+
+def quoted(text: str) -> str:
+    """Return a text with an apostrophe before it where a spreadsheet would take it for a formula."""
+    return f"'{text}" if text.startswith(FORMULAS) else text
+
+
+def split_numbers(splits: Mapping[str, np.ndarray], nodes: int) -> np.ndarray:
+    """Return the number of each node's split in `SPLITS`, -1 of none, int8 `[nodes]`."""
+    numbers = np.full(nodes, -1, np.int8)
+    for number, name in enumerate(SPLITS):
+        numbers[splits[name]] = number
+    return numbers
+
+
+def check_one(out: Path, asked: list[str]) -> None:
+    """Raise an InputError where a `.npy` is to hold several arrays."""
+    if out.suffix == ".npy" and len(asked) > 1:
+        raise InputError(f"{out}: {' and '.join(asked)}, and a .npy holds one array: write a .parquet or .csv")
+
+
+def classes(logits: np.ndarray, multilabel: bool, threshold: float = HALF) -> np.ndarray:
+    """Class ids int32 `[nodes]`; of nodes with several labels 0 and 1, int8 `[nodes, classes]`."""
+    return (
+        predicted_labels(logits, threshold).astype(np.int8)
+        if multilabel
+        else np.argmax(logits, axis=1).astype(np.int32)
+    )

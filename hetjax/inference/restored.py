@@ -1,0 +1,263 @@
+"""What a run learned, with a graph to use it on: the run's own, or another of the same node types, relations and features."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import jax
+import numpy as np
+
+from hetjax import models
+from hetjax.cache.mapped import mapped, on_host
+from hetjax.datasets.load import as_read, load, made, makes, without_metapaths
+from hetjax.graph.carry import NewNodes, carried, check_one_hot
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.kernels import orders
+from hetjax.kernels.orders import Costs
+from hetjax.models.hgnn import Stack
+from hetjax.options.command_line import config_of
+from hetjax.options.config import Config, Data, as_dict, flat
+from hetjax.processes import digests
+from hetjax.sharding.strategy import setup
+from hetjax.sharding.trainer import Trainer
+from hetjax.system import backend
+from hetjax.system.errors import InputError, short
+from hetjax.tasks import known_labels, stacking
+from hetjax.tasks.class_names import with_classes
+from hetjax.tasks.label_inputs import without_labels
+from hetjax.tasks.metrics import HALF
+from hetjax.tasks.stacking import Applied
+from hetjax.training.checkpoint import Checkpoint, Checkpoints, Damaged
+from hetjax.training.progress import check_progress, threshold_of
+from hetjax.training.workdir import TRUST, check_trusted, config_file
+
+
+class Restored(NamedTuple):
+    """A model as a run left it, with a graph.
+
+    Attributes:
+      config: of the run, but for its mesh.
+      model, params: as they were trained.
+      graph: to use it on, its edges as the model folds them, and with the names of the classes that were trained on.
+      features: `[nodes, width]` per input type, static or learned; of large ones a mapped file.
+      learned: the types whose features were learned.
+      chosen: which checkpoint it was, in words.
+      new: by type, how many nodes are new, and had nothing learned of them.
+      costs: that the run counted orders with: others could be other last bits.
+      threshold: as of `Predictions`.
+      stacked: what its logits become, weighed with those of baselines; None: they stay.
+    """
+
+    config: Config
+    model: Stack
+    params: Any
+    graph: HetGraph
+    features: Mapping[str, np.ndarray]
+    learned: Sequence[str]
+    chosen: str
+    new: Mapping[str, int]
+    costs: Costs = Costs()
+    threshold: float = HALF
+    stacked: Applied | None = None
+
+    def final(self, ids: np.ndarray, logits: np.ndarray) -> np.ndarray:
+        """What the run predicts of nodes, from the model's logits."""
+        return self.stacked(ids, logits) if self.stacked else logits
+
+
+def run_of(workdir: str | os.PathLike, trust: bool | str = False, how: str = TRUST) -> tuple[Config, HetGraph]:
+    """Return the configuration of a run, and its graph.
+
+    Args:
+      trust, how: as of `hetjax.training.workdir.check_trusted`.
+
+    Raises:
+      InputError: the folder is of no run, names a model of a user's own that is not trusted, or its configuration is
+        another one than its checkpoints were trained with.
+    """
+    file = config_file(Path(workdir))
+    config = config_of(file)
+    check_trusted(file, config.model.name, trust, how)
+    _check_options(file, config)
+    return config, _graph(config, config.data)
+
+
+FREE_DATA = "data.path", "data.check"  # a graph may have been moved since
+
+
+def _check_options(file: Path, config: Config) -> None:
+    """Raise an InputError where `config.yaml` was edited since the run's checkpoints were written."""
+    newest = next(Checkpoints(file.parent / "checkpoints").newest_first(), None)
+    trained, edited = newest.noted("options", dict) if newest else {}, flat(as_dict(config))
+    for key in sorted(trained.keys() & edited.keys() - set(FREE_DATA)):
+        if trained[key] != edited[key]:
+            raise InputError(
+                f"{file}: {key} is {short(repr(edited[key]))} != {short(repr(trained[key]))} of the training"
+            )
+
+
+def restore(
+    workdir: str | os.PathLike,
+    other: HetGraph | str = "",
+    new_nodes: NewNodes = "neighbours",
+    folder: Path | None = None,
+    trust: bool | str = False,
+) -> Restored:
+    """The model of a run's best checkpoint, or of its last one where no validation chose, and a graph.
+
+    Args:
+      workdir: of the run, which may be training still.
+      other: another graph, or its store; empty: the run's own.
+      new_nodes: what nodes of `other` get that are new, of a type whose features were learned.
+      folder: for learned features of `other`; None: memory.
+      trust: as of `hetjax.training.workdir.check_trusted`.
+
+    Raises:
+      InputError: the run has no checkpoint that is whole, its data are another graph now, or `other` does not go with it.
+    """
+    backend.local_devices()
+    config, trained = run_of(workdir, trust)
+    given = setup(config, trained)
+    trainer, graph = given.trainer, given.graph
+    name = "graph" if isinstance(other, HetGraph) else other
+    seen, few = trained, ""
+    if name:
+        seen, few = _another(config, other, trained)
+        others = setup(config, seen)
+        graph = others.graph
+        same_shape(name, graph, trained, others.trainer, trainer)
+    state, chosen, progress = best_state(
+        Path(workdir), trainer, config.train.seed, digests.of_graph(config.data, trained)
+    )
+    learned = {t: on_host(table.rows) for t, table in state.tables.items()}
+    new: dict[str, int] = {}
+    if name:
+        room = _in_memory if folder is None else partial(_in_file, folder)
+        learned, new = carried(learned, trained, graph, new_nodes, name, room)
+        check_one_hot(trainer.widths.keys() - learned.keys() - graph.features.keys(), trained, graph, name)
+    features = {t: learned[t] if t in learned else graph.features[t] for t in trainer.widths}
+    graph = replace(graph, names=replace(graph.names, classes=trained.names.classes))
+    plain = _plain(config, other, seen) if (Path(workdir) / stacking.FILE).exists() else seen
+    stacked = stacking.saved(Path(workdir), trained.schema.classes, plain)
+    if stacked and few and stacking.WALKED in stacked.weights:
+        stacked, chosen = None, f"{chosen}; not stacked, as {few}"
+    elif few and _reads_labels(config.data):
+        chosen = f"{chosen}; no label is an input, as {few}"
+    threshold = stacked.threshold if stacked else threshold_of(progress["best"])
+    known = sorted(learned), chosen, new, orders.kept(progress.get("costs", ())), threshold
+    applied = Applied(stacked, plain) if stacked else None
+    return Restored(config, trainer.model, state.params, graph, features, *known, applied)
+
+
+def _in_memory(node_type: str, shape: tuple[int, int]) -> np.ndarray:
+    return np.empty(shape, np.float32)
+
+
+def _in_file(folder: Path, node_type: str, shape: tuple[int, int]) -> np.ndarray:
+    return mapped(folder / f"features_{quote(node_type, safe='')}", shape, np.float32)
+
+
+def _graph(config: Config, data: Data) -> HetGraph:
+    return models.folded(config.model.name, load(data))
+
+
+def _plain(config: Config, other: HetGraph | str, seen: HetGraph) -> HetGraph:
+    """The graph that baselines read, of one that the model does: without metapaths and label inputs."""
+    if not config.data.metapath_hops:
+        return without_labels(seen)
+    config = replace(config, data=without_metapaths(config.data))
+    return _another(config, other, seen)[0] if other else _graph(config, config.data)
+
+
+def _another(config: Config, given: HetGraph | str, trained: HetGraph) -> tuple[HetGraph, str]:
+    """Return another graph as training would make it, and why no label of it is propagated; nothing where labels are.
+
+    Features become what they became in training, by the statistics of those that were trained on, and classes are those of training.
+    """
+    data, name = config.data, "graph"
+    if not isinstance(given, HetGraph):
+        name, given = given, load(as_read(replace(data, format="store", path=os.path.abspath(given))))
+    given = with_classes(name, given, trained)
+    few = known_labels.too_few(given, trained)
+    if few and _reads_labels(data):
+        given = known_labels.forgotten(given)
+    like = load(as_read(data)) if makes(data) else None
+    if like:
+        for node_type in sorted(like.features.keys() | given.features.keys()):
+            _check_features(name, node_type, *(_width(graph, node_type) for graph in (given, like)))
+    return models.folded(config.model.name, made(given, data, like)), few
+
+
+def _reads_labels(data: Data) -> bool:
+    """Return whether training labels are inputs of the model."""
+    return data.label_inputs or data.metapath_label_hops > 0
+
+
+def same_shape(file: str, graph: HetGraph, trained: HetGraph, its: Trainer, trainer: Trainer) -> None:
+    """Raise an InputError where what was learned on one graph does not go with another.
+
+    Args:
+      file: the graph to name.
+      graph, its: that graph, and a trainer for it.
+      trained, trainer: the graph that was trained on, and its trainer.
+    """
+    of_training = "of the graph that was trained on"
+    if odd := set(graph.schema.relations) ^ set(trained.schema.relations):
+        first = min(odd, key=str)
+        only = "it alone" if first in graph.schema.relations else "only the graph that was trained on"
+        turned = any(first == relation.reverse for relation in graph.schema.relations)
+        hint = "; it is the reverse of another, which `--add_reverse_edges` of hetjax.ingest adds" * turned
+        raise InputError(f"{file}: {only} has relation {first}{hint}")
+    for what in "target", "classes":
+        found, expected = getattr(graph.schema, what), getattr(trained.schema, what)
+        if found != expected:
+            raise InputError(f"{file}: {what} {found!r} != {expected!r} {of_training}")
+    for name in trainer.widths:
+        _check_features(file, name, *(None if name in one.learnable else one.widths[name] for one in (its, trainer)))
+
+
+def _width(graph: HetGraph, node_type: str) -> int | None:
+    return graph.features[node_type].shape[1] if node_type in graph.features else None
+
+
+def _check_features(file: str, node_type: str, width: int | None, trained: int | None) -> None:
+    """Raise an InputError where features of a type are of another width than in training; None: it has none."""
+    if width == trained:
+        return
+    if width is None or trained is None:
+        has, given = ("no features", "") if width is None else ("features", "not ")
+        raise InputError(f"{file}: type {node_type!r} has {has}, and in training they were {given}given")
+    raise InputError(
+        f"{file}: features of type {node_type!r} are {width} wide != {trained} of the graph that was trained on"
+    )
+
+
+def best_state(workdir: Path, trainer: Trainer, seed: int, graph: str) -> tuple[Any, str, dict]:
+    """What the run's best checkpoint holds, as host arrays, tables mapped; which that is, in words; and how far the run is."""
+    chosen, progress = best_checkpoint(workdir)
+    if progress["graph"] != graph:
+        raise InputError(f"{workdir}: was trained on another graph: {progress['graph']} != {graph}")
+    best = progress["best"]
+    words = f"as after epoch {best['epoch']}, the best in validation" if best else "as of the last checkpoint"
+    return chosen.state(jax.eval_shape(trainer.init, np.int32(seed))), words, progress
+
+
+def best_checkpoint(workdir: Path) -> tuple[Checkpoint, dict]:
+    """The run's best checkpoint, or its last one where no validation chose; and how far the run is."""
+    checkpoints = Checkpoints(workdir / "checkpoints")
+    newest = next(checkpoints.newest_first(), None)
+    if newest is None:
+        raise InputError(f"{checkpoints.folder}: no checkpoint yet")
+    try:
+        progress = newest.verify(check_progress)
+        chosen = checkpoints.at(progress["best"]["step"]) if progress["best"] else newest
+        chosen.verify()
+    except Damaged as error:
+        raise InputError(
+            f"{error}; training on with this --workdir mends it, if the run is done with a larger --train.epochs"
+        ) from None
+    return chosen, progress

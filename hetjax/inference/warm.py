@@ -1,0 +1,117 @@
+"""A warm start: the state before the first step, from what another run learned on another graph."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from hetjax import models
+from hetjax.cache.mapped import on_host
+from hetjax.datasets.load import load
+from hetjax.graph.carry import carried, check_one_hot
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.inference.restored import best_state, run_of, same_shape
+from hetjax.kernels.tables import Table
+from hetjax.options.config import Config
+from hetjax.processes import digests
+from hetjax.sharding.strategy import setup
+from hetjax.sharding.trainer import Trainer, TrainState
+from hetjax.system.eager import eagerly
+from hetjax.system.errors import InputError, short
+from hetjax.tasks.label_inputs import without_labels
+from hetjax.tasks.label_propagation import ways
+
+FREE = (
+    "dropout",
+    "input_dropout",
+    "attention_dropout",
+    "feature_init",
+    "embedding_init",
+    "logit_norm",
+)  # keys of a model that weights do not depend on
+GIVEN = {"neighbours": "the mean of their neighbours", "fresh": "drawn as in any run"}
+
+
+class Warm(NamedTuple):
+    """Where a run begins.
+
+    Attributes:
+      state: at step 0, host arrays: weights and learned features of the other run, no moments of Adam.
+      chosen: which checkpoint of that run it was, in words.
+      kept, new: by type with learned features, how many of its nodes were known there, and how many not.
+    """
+
+    state: TrainState
+    chosen: str
+    kept: Mapping[str, int]
+    new: Mapping[str, int]
+
+    def words(self, config: Config) -> Iterator[str]:
+        """What to say of it, line by line."""
+        yield f"weights of {config.train.init_from}, {self.chosen}"
+        for node_type, kept in self.kept.items():
+            new = self.new.get(node_type, 0)
+            given = f", {new:,} new: {GIVEN[config.train.init_new]}" if new else ""
+            yield f"learned features of {node_type}: {kept:,} rows kept{given}"
+
+
+def warm_start(config: Config, trainer: Trainer) -> Warm:
+    """What `train.init_from` gives a run.
+
+    Weights are those of the other run's best checkpoint. Learned features are found by the users' ids where both graphs have
+    them, else by the nodes' numbers. Of nodes that are new they are, as `train.init_new` says, what `carry.of_neighbours`
+    gives, or drawn as they are drawn without a warm start. Adam starts anew.
+
+    Args:
+      trainer: of the run that begins.
+
+    Raises:
+      InputError: the folder is of no run, or what was learned there does not go with this run's model or graph.
+    """
+    where, source = config.train.init_from, Path(config.train.init_from)
+    before, trained = run_of(source, config.model.name, "--model.name with the same MODULE:NAME")
+    _check_models(where, before, config)
+    graph = models.folded(config.model.name, load(config.data))
+    given = setup(before, trained)
+    same_shape(f"{config.data.path or config.data.format}", graph, trained, trainer, given.trainer)
+    _check_classes(where, graph, trained)
+    _check_ways(where, graph, trained)
+    state, chosen, _ = best_state(source, given.trainer, before.train.seed, digests.of_graph(before.data, trained))
+    learned = {t: on_host(table.rows) for t, table in state.tables.items()}
+    check_one_hot(trainer.widths.keys() - learned.keys() - graph.features.keys(), trained, graph, where)
+    first = eagerly(trainer.init, np.int32(config.train.seed))
+    fresh = {t: np.asarray(table.rows) for t, table in first.tables.items()}
+    rows, new = carried(learned, trained, graph, config.train.init_new, where, fresh)
+    held = {t: _unmoved(matrix) for t, matrix in rows.items()}
+    begun = TrainState(np.zeros((), np.int32), state.params, jax.tree.map(np.asarray, first.optimizer), held)
+    return Warm(begun, chosen, {t: len(rows[t]) - new.get(t, 0) for t in rows}, new)
+
+
+def _unmoved(rows: np.ndarray) -> Table:
+    """A table of rows that Adam has not moved."""
+    return Table(rows, np.zeros_like(rows), np.zeros_like(rows), np.zeros(len(rows), np.int32))
+
+
+def _check_models(where: str, before: Config, now: Config) -> None:
+    for key, value in vars(before.model).items():
+        if key not in FREE and getattr(now.model, key) != value:
+            raise InputError(f"{where}: model.{key} is {value!r} there != {getattr(now.model, key)!r}")
+
+
+def _check_ways(where: str, graph: HetGraph, trained: HetGraph) -> None:
+    """Raise an InputError where columns of label inputs mean other relations than they did."""
+    here, there = (list(ways(without_labels(one))) for one in (graph, trained))
+    if graph is not without_labels(graph) and here != there:
+        raise InputError(f"{where}: labels as inputs came along {', '.join(there)} there != {', '.join(here)}")
+
+
+def _check_classes(where: str, graph: HetGraph, trained: HetGraph) -> None:
+    """Raise an InputError where classes are called otherwise than they were, so that a number means another one."""
+    here, there = (one.names.classes for one in (graph, trained))
+    if here is not None and there is not None and here != there:
+        number = next(n for n in range(len(there)) if here[n] != there[n])
+        raise InputError(
+            f"{where}: class {number} is {short(repr(there[number]), 80)} there != {short(repr(here[number]), 80)}"
+        )

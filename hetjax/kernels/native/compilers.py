@@ -1,0 +1,65 @@
+"""Threads that have things compiled in turn, each with another process at hand, while programs are traced and compiled."""
+
+import contextlib
+import functools
+import queue
+import threading
+
+import numba
+from numba import types
+
+from hetjax.kernels.native.elsewhere import Copy, Elsewhere
+from hetjax.system import runtime
+from hetjax.system.internals import jax_started
+
+COMPILERS = 2  # processes that compile
+LINGER = 5  # seconds that one stays, as more may be asked for soon
+
+_copies: list[Copy] = []  # that nothing is asked of yet
+
+
+@functools.cache
+def tasks() -> queue.SimpleQueue:
+    """What some threads do, as numba compiles, while programs are traced and compiled; no end of a process waits for it."""
+    waiting: queue.SimpleQueue = queue.SimpleQueue()
+    for _ in range(COMPILERS):
+        elsewhere = Elsewhere(_copies.pop() if _copies else None)
+        threading.Thread(target=_work_off, args=(waiting, elsewhere), name="operations", daemon=True).start()
+    return waiting
+
+
+def can_be_copied() -> bool:
+    """Whether it is safe to copy this process: it has no other thread of Python's, and jax has not started."""
+    return threading.active_count() == 1 and not jax_started()
+
+
+def copy_this() -> None:
+    """Let the processes that compile be copies of this one, as far as they can be made.
+
+    Numba compiles something first: its registries are then loaded, and copies need not load them.
+    """
+    numba.njit(types.void())(_nothing)
+    with contextlib.suppress(OSError, AssertionError):
+        while len(_copies) < COMPILERS:
+            _copies.append(Copy(tuple(_copies)))
+
+
+def _nothing() -> None:
+    pass
+
+
+def _work_off(tasks: queue.SimpleQueue, elsewhere: Elsewhere) -> None:
+    """Do one after the other, each with another process at hand that compiles."""
+    while True:
+        try:
+            task = tasks.get(timeout=LINGER if elsewhere.process else None)
+        except queue.Empty:
+            elsewhere.end()
+        else:
+            task(elsewhere)
+
+
+def expect_calls(name: str) -> None:
+    """Call a function of this package, by its name, in a process that compiles already, so that numba keeps what it compiles for it; if there is none, all is kept."""
+    if runtime.cores() > 1:
+        tasks().put(lambda elsewhere: elsewhere.process and elsewhere.compile(name))

@@ -1,0 +1,140 @@
+"""Compiling by processes of their own: numba is Python, and of one process's threads one at a time runs Python.
+
+Such a process reads lines: the name of an operation and floats, or the name of a function. It has numba compile the operation, or what the function calls,
+and keep it, and answers with the same line. It ends when whoever asks has ended. A copy of this process has imported all that it needs; one can be
+made as long as this process does one thing at a time, and jax has not started.
+"""
+
+import atexit
+import contextlib
+import gc
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from multiprocessing.context import ForkProcess
+from typing import TextIO
+
+# It imports from where this process does, and nothing but that.
+CODE = "import sys; sys.path[:] = sys.argv[1:]; from hetjax.kernels.native.elsewhere import main; main()"
+
+
+class Copy(ForkProcess):
+    """A copy of this process that compiles; `Elsewhere` uses it as it does a `subprocess.Popen`.
+
+    Args:
+      others: copies that were made before, whose pipes this one must not hold open.
+
+    Raises:
+      OSError: no more processes or files are to be had.
+      AssertionError: this is a process of `multiprocessing` that may start no other.
+    """
+
+    def __init__(self, others: Sequence["Copy"] = ()) -> None:
+        super().__init__(daemon=True)
+        self.others = others
+        (asked, asks), (answers, answered) = os.pipe(), os.pipe()
+        self.theirs = os.fdopen(asked, encoding="utf-8"), os.fdopen(answered, "w", encoding="utf-8")
+        self.stdin, self.stdout = os.fdopen(asks, "w", encoding="utf-8"), os.fdopen(answers, encoding="utf-8")
+        try:
+            self.start()
+        except BaseException:
+            self._close(self.stdin, self.stdout)
+            raise
+        finally:
+            self._close(*self.theirs)
+
+    def run(self) -> None:
+        """What the copy does."""
+        gc.freeze()  # what is there stays
+        gc.enable()
+        os.setsid()  # Ctrl-C is for the other
+        for copy in (self, *self.others):
+            self._close(copy.stdin, copy.stdout)
+        sys.stdin, sys.stdout = self.theirs
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for number in (1, 2):
+            os.dup2(nowhere, number)
+        main()
+
+    def communicate(self) -> None:
+        """Wait until it has ended."""
+        self.join()
+        self._close(self.stdin, self.stdout)
+
+    @staticmethod
+    def _close(*files: TextIO) -> None:
+        for file in files:
+            with contextlib.suppress(OSError):  # who was to read what is written has ended
+                file.close()
+
+
+class Elsewhere:
+    """Such a process, which is there from the first thing that is to be compiled until `end`.
+
+    Args:
+      process: the first one, if there is one already.
+    """
+
+    def __init__(self, process: Copy | None = None) -> None:
+        self.process: subprocess.Popen | Copy | None = process
+        self.leaving = threading.Event()
+        atexit.register(self.leave)
+
+    def compile(self, name: str, floats: str = "") -> None:
+        """Wait until something of this package is compiled and kept; where the other process cannot do it, it is left to this one."""
+        line = f"{name} {floats}\n"
+        try:
+            self.process = process = self.process or _started()
+            assert process.stdin and process.stdout  # as they are pipes
+            process.stdin.write(line)
+            process.stdin.flush()
+            done = line in process.stdout  # whatever else libraries print before it
+        except (OSError, ValueError, TypeError):  # it could not be started, or has ended
+            done = False
+        if not done:
+            self.end()
+        while self.leaving.is_set():  # nothing more is compiled, which could be cut off anywhere
+            time.sleep(1)
+
+    def leave(self) -> None:
+        """This process ends."""
+        self.leaving.set()
+        self.end()
+
+    def end(self) -> None:
+        """End the other process, if there is one: what it compiles now would be for nobody."""
+        process, self.process = self.process, None
+        if process:
+            process.kill()
+            process.communicate()
+
+
+def _started() -> subprocess.Popen:
+    command, environment = [sys.executable, "-P", "-c", CODE, *sys.path], os.environ | {"JAX_PLATFORMS": "cpu"}
+    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
+    return subprocess.Popen(
+        command, env=environment, start_new_session=True, stdin=pipe, stdout=pipe, stderr=nowhere, encoding="utf-8"
+    )
+
+
+def main() -> None:
+    """Compile what is asked for, line by line."""
+    from hetjax.kernels.native.operations import compile_one
+
+    lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(lines,), daemon=True).start()
+    while True:
+        line = lines.get()
+        compile_one(*line.split())
+        print(line, end="", flush=True)
+
+
+def _read(lines: queue.SimpleQueue) -> None:
+    """Read what is asked for; when whoever asks has ended, end at once."""
+    for line in sys.stdin:
+        lines.put(line)
+    os._exit(0)

@@ -1,0 +1,35 @@
+"""What XLA's CPU backend is to make once.
+
+It makes what is cheap anew in every operation that reads it, and counts a sum over all relations as cheap, exponentials and all: read
+once per relation on the way back, that is a product of both numbers. It sees no way through a call of a native operation, and its own
+`optimization_barrier` is gone before it fuses operations.
+"""
+
+import jax
+
+from hetjax.kernels import native
+from hetjax.kernels.native import Operation
+
+
+@jax.custom_vjp
+def once(x: jax.Array) -> jax.Array:
+    """`x`, made once; and so is its gradient. Floats."""
+    return native.choose(_made, _as_it_is, x)
+
+
+once.defvjp(lambda x: (once(x), None), lambda _, gradient: (once(gradient),))
+
+
+def _as_it_is(x):
+    return x
+
+
+def _made(x):
+    return _nothing(0, x, results=[jax.ShapeDtypeStruct(x.shape, x.dtype)], aliases={0: 0})[0]
+
+
+def _do_nothing(first, last, frame):
+    pass
+
+
+_nothing = Operation(_do_nothing)

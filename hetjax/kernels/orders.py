@@ -1,0 +1,251 @@
+"""Whether sources are multiplied by a matrix before they are folded, or what they fold to after it, by what either costs.
+
+The same mathematics either way. Work is counted from the shapes when a program is traced, way back included, and weighed by `Costs`:
+constants by which choices were best on one CPU of two cores, over the shapes of `benchmarks/orders.py`, but for `copy`, which was
+chosen by the times of a few graphs' steps; a run that trains scales them to its own CPU first (`models.calibration`). GPUs and TPUs have
+`ACCELERATOR`, of one GPU. A run keeps what it counted with in its checkpoints, so that it has the same bits wherever it goes on.
+A sum of static features needs no way back to them; multiplied first, they need one for the matrix' sake.
+"""
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from typing import NamedTuple
+
+import jax
+
+from hetjax.system.logs import log
+
+CACHED = 2**26  # bytes of rows that stay in a processor's cache, or near it
+NUMBER = 4  # bytes
+
+
+class Costs(NamedTuple):
+    """What counts is how they compare: about nanoseconds, where little stands in the way. The defaults are of two cores together.
+
+    Attributes:
+      multiply: of a multiplication in a product of matrices.
+      narrow: of one in a product of each head's narrow matrix, at the targets of attention.
+      move: of a number that an edge points at: to read it, and to add it up.
+      copy: of a number of a row that is read from anywhere in memory, and written.
+      weigh: of a multiplication at an edge of attention, there or back.
+      group: of an edge that is grouped by its source in the program, where the sampler did not.
+      far: of a number that an edge points at, on top of `move`, if the rows that edges may point at are more than `CACHED` bytes.
+    """
+
+    multiply: float = 0.008
+    narrow: float = 0.013
+    move: float = 0.02
+    copy: float = 0.2
+    weigh: float = 0.006
+    group: float = 6.0
+    far: float = 0.1
+
+
+# Of one H200, whose products are faster, beside memory, than a CPU's: from times of operations in two graphs' steps, `copy` and `group` by judgement.
+# No grid of shapes was timed there, and what comes back to sources was counted as less when they were chosen.
+ACCELERATOR = Costs(multiply=0.00005, narrow=0.00016, move=0.002, copy=0.002, weigh=0.0009, group=1.0, far=0.0)
+
+
+class Work(NamedTuple):
+    """What a relation's fold has to do.
+
+    Attributes:
+      rows, targets, edges: how many there are, padding included.
+      width, features: of the sources, and of their products, over all heads.
+      heads: of attention, which sums the sources once for each; 0: a plain sum.
+      products: with how many matrices; attention may have one for keys and one for values.
+      trained: whether there is a way back, for the matrices.
+      grouped: whether edges are grouped by source, as they are where a gradient flows to the sources.
+    """
+
+    rows: int
+    targets: int
+    edges: int
+    width: float
+    features: int
+    heads: int = 0
+    products: int = 1
+    trained: bool = True
+    grouped: bool = True
+
+
+_trained: ContextVar[bool] = ContextVar("trained", default=True)
+_named: ContextVar[str] = ContextVar("named", default="")
+_costs: Costs | None = None
+
+
+def usual() -> Costs:
+    """The constants of the platform that jax has by default."""
+    return Costs() if jax.default_backend() == "cpu" else ACCELERATOR
+
+
+def costs() -> Costs:
+    """What orders are counted with."""
+    return usual() if _costs is None else _costs
+
+
+def use(costs: Costs | None) -> None:
+    """Count orders with other costs from now on, in this process; None: with the usual ones."""
+    global _costs
+    _costs = costs
+
+
+@contextlib.contextmanager
+def restored() -> Iterator[None]:
+    """Costs that are used inside are forgotten after it."""
+    before = _costs
+    try:
+        yield
+    finally:
+        use(before)
+
+
+def trained() -> bool:
+    """Whether what is traced is differentiated; outside of `forward_only` it is taken to be."""
+    return _trained.get()
+
+
+@contextlib.contextmanager
+def forward_only() -> Iterator[None]:
+    """What is traced inside is not differentiated."""
+    token = _trained.set(False)
+    try:
+        yield
+    finally:
+        _trained.reset(token)
+
+
+@contextlib.contextmanager
+def named(name: str) -> Iterator[None]:
+    """What is chosen inside is said, of this relation and layer; of no name nothing is."""
+    token = _named.set(name)
+    try:
+        yield
+    finally:
+        _named.reset(token)
+
+
+def kept(numbers: Sequence[float]) -> Costs:
+    """Costs as a checkpoint has them; one that was written before `far` was counted has none of it."""
+    return Costs(*numbers, *([0.0] if len(numbers) == len(Costs._fields) - 1 else []))
+
+
+def multiplies_first(work: Work) -> bool:
+    """Which order costs less; a command says it with `--verbose`, once for every program that is traced."""
+    first, last = multiplied_first(work, costs()), folded_first(work, costs())
+    if _named.get():
+        words = "multiplied, then folded" if first < last else "folded, then multiplied"
+        pair = (first, last) if first < last else (last, first)
+        way = "in training" if work.trained else "in evaluation"
+        log.debug(f"{_named.get()}: {words} {way} ({pair[0] / 1e6:.3g} ms as counted; {pair[1] / 1e6:.3g} otherwise)")
+    return first < last
+
+
+def multiplied_first(work: Work, costs: Costs) -> float:
+    """Nanoseconds of multiplying all sources and folding the products."""
+    return _multiplied(work, costs) + _products_folded(work, costs)
+
+
+def shared(works: Mapping[str, Work]) -> frozenset[str]:
+    """Which of the relations out of a type fold products that they share, and multiply by matrices of their own at the end with fewer rows.
+
+    None, where each in its own cheaper order costs less.
+
+    Args:
+      works: by relation, all of the same sources, `products` and `features`; of attention.
+    """
+    alone, together = _alone(works), _together(works)
+    readers = frozenset(key for key in works if together[key] < alone[key])
+    if len(readers) < 2:
+        return frozenset()
+    saved = sum(alone[key] - together[key] for key in readers)
+    return readers if saved > _multiplied(works[min(readers)], costs()) else frozenset()
+
+
+def least(works: Mapping[str, Work], sharing: bool) -> float:
+    """Nanoseconds of the cheapest orders of the relations out of a type; as of `shared`, if they may share."""
+    readers, alone = shared(works) if sharing else frozenset(), _alone(works)
+    apart = sum(cost for key, cost in alone.items() if key not in readers)
+    if not readers:
+        return apart
+    together = _together(works)
+    return apart + sum(together[key] for key in readers) + _multiplied(works[min(readers)], costs())
+
+
+def _alone(works: Mapping[str, Work]) -> dict[str, float]:
+    """Of each relation the cheaper order."""
+    return {key: min(multiplied_first(work, costs()), folded_first(work, costs())) for key, work in works.items()}
+
+
+def _together(works: Mapping[str, Work]) -> dict[str, float]:
+    """Of each relation what it costs besides products that are shared."""
+    return {key: _products_folded(work, costs()) + _by_relation(work, costs()) for key, work in works.items()}
+
+
+def _multiplied(work: Work, costs: Costs) -> float:
+    """Of all sources, times the matrices."""
+    return costs.multiply * _ways(work) * _products(work, work.rows)
+
+
+def _products_folded(work: Work, costs: Costs) -> float:
+    """Of folding the products."""
+    passes = 2 if work.trained else 1
+    group = 0 if work.grouped or not work.trained else costs.group
+    multiplied = work.features if work.heads else 0
+    return work.edges * (_edge(work.rows, work.products * work.features, multiplied, passes, costs) + group)
+
+
+def _by_relation(work: Work, costs: Costs) -> float:
+    """Of a relation's own matrices, at the end with fewer rows.
+
+    Counted as `[features, features]`: a head's is a part of that, and to read and write rows takes about as long as the rest would.
+    """
+    fewer = min(work.rows, work.targets)
+    return costs.multiply * (3 if work.trained else 1) * work.products * fewer * work.features**2
+
+
+def _ways(work: Work) -> int:
+    """There, the gradient of the matrix, and that of the sources."""
+    return 2 + work.grouped if work.trained else 1
+
+
+def folded_first(work: Work, costs: Costs) -> float:
+    """Nanoseconds of folding all sources and multiplying what they fold to; keys' matrices multiply queries."""
+    back = work.grouped or work.heads > 0  # whether what is folded to gets a gradient too
+    ways = 2 + back if work.trained else 1
+    multiply = costs.narrow if work.heads else costs.multiply
+    passes = 2 if work.trained and work.heads else 1  # attention's weights get a gradient, if the sources get none
+    edge = _edge(work.rows, work.width, work.heads * work.width, passes, costs)
+    if work.trained and work.grouped:  # rows as wide as the sources, for each head of keys and of values
+        both = 2 * work.heads or 1
+        edge += _edge(work.targets, both * work.width, work.heads * work.width, 1, costs)
+    return multiply * ways * _products(work, work.targets) + work.edges * edge
+
+
+def scores_first(work: Work) -> bool:
+    """Whether a source's part of the logits, the same in all of its edges, is computed for the source and not at every edge.
+
+    Of `work` the width is that of the sources, and there is a number a head: `features` are `heads`.
+    """
+    ways, cost = 2 + work.grouped if work.trained else 1, costs()
+    group = 0 if work.grouped or not work.trained else cost.group
+    each = cost.move * work.width + cost.multiply * work.width * work.heads
+    of_sources = ways * work.rows * each + work.edges * (cost.move * work.heads * ways + group)
+    return of_sources < work.edges * ways * 2 * cost.weigh * work.width * work.heads  # a product and a sum
+
+
+def _products(work: Work, rows: int) -> float:
+    return work.products * rows * work.width * work.features
+
+
+def _edge(rows: int, width: float, multiplied: float, passes: int, costs: Costs) -> float:
+    """Of one edge, in nanoseconds.
+
+    Args:
+      rows, width: how many rows edges may point at, and how wide they are.
+      multiplied: how many numbers are multiplied for an edge's logits, and as many for its sums.
+      passes: how often it is read.
+    """
+    far = costs.far if NUMBER * rows * width > CACHED else 0
+    return passes * ((costs.move + far) * width + 2 * costs.weigh * multiplied)

@@ -1,0 +1,330 @@
+"""Which options a graph needs, from its statistics.
+
+Each choice is a rule of a few lines, which reads counts of nodes, edges and labels, and what kinds of numbers the features are. Two read
+what baselines reach on the validation nodes. A choice depends on the graph and on what is given, and on nothing else, so it is the
+same on every mesh, but for strategies that run mini-batches alone.
+"""
+
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import replace
+
+import numpy as np
+
+from hetjax import models
+from hetjax.datasets.load import Ahead
+from hetjax.graph import inputs
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.statistics import Statistics, statistics
+from hetjax.metapaths.paths import bearable, expected_sizes
+from hetjax.metapaths.star import of_metapaths
+from hetjax.options.config import Config, Mode
+from hetjax.recipe import few_steps
+from hetjax.recipe.compatible import Choice, applied, compatible
+from hetjax.recipe.judged import JUDGES, Judged, judged
+from hetjax.sharding import registry
+from hetjax.system.logs import counted
+from hetjax.tasks import label_inputs, stacking
+from hetjax.tasks.ranking import AREAS
+
+WHOLE_EDGES, WHOLE_VALUES = 3_000_000, 400_000_000  # of a graph that is trained on as a whole
+ONE_HOT_NODES = 100_000
+ONE_HOT_WEIGHTS = 14_000_000
+FEW_SEEDS = 300  # labelled nodes, of which none are held out
+HOPS = 2  # relations of a metapath
+FEW_LABELS = 100  # a class
+SKEWED = 0.3  # share of the smaller of two classes
+WIDEST, NARROWEST, MOST_LEARNED = 64, 8, 2**30  # columns of learnable features, and numbers of them
+DIVIDED = {"raf.plan", "raf.cut", "averaging.folder"}  # which name what a graph has, as it was read
+HELD_OUT = ("rdf", "hgb")  # formats whose files have no validation nodes
+ONE_KIND = ("npz", "edges", "ogb")  # formats whose edges may be read both ways
+OF_BATCHES = {"sampling.fanout", "sampling.batch_size", "train.steps_per_epoch"}  # options of mini-batches alone
+OTHERS = {
+    True: ("gcn", "sage", "gat", "gin", "rgcn", "hgt"),
+    False: ("rgcn", "rgat", "hgt", "sage", "gin", "gat"),
+}  # by `plain`
+
+
+def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None = None) -> Iterator[Choice]:
+    """What a graph needs, but for what was given, and for what the model has no option for.
+
+    Args:
+      ahead: where what was computed to choose is left for who needs it later.
+    """
+    about, paths = statistics(graph), list(_paths(config, graph, given))
+    config = applied(config, paths)
+    if about.plain and config.data.format in ONE_KIND and "data.undirected" not in given:
+        yield Choice(
+            "data.undirected", True, "an edge is read both ways, and once; false reads edges as they are written"
+        )
+    if config.data.metapath_hops:  # each metapath is a relation
+        edges, values = expected_sizes(graph, config.data.metapath_hops, config.data.metapath_label_hops)
+        about = replace(about, plain=False, edges=edges, values=values)
+    yield from paths
+    metric = [] if "train.metric" in given else list(_metric(about, config, graph, given))
+    kinds = inputs.kinds_of(graph)
+    says = None
+    if not given >= {"data.label_inputs", "model.name"}:
+        says = judged(config, graph, given, metric[0].value if metric else config.train.metric, kinds, ahead)
+    labels = [] if given & {"data.label_inputs", *DIVIDED} else list(_labels(about, config, graph, says))
+    if config.data.label_inputs or any(choice.value for choice in labels):  # features of a type of its own
+        about = replace(about, plain=False, bare=False)
+    named = Choice("model.name", config.model.name, "")
+    if "model.name" not in given:
+        named = _model(about, config, says, given)
+    name = named.value
+    known = models.takes(name)
+    rules = [*labels, *metric, named, *_all(about, name, config, graph, kinds, given)]
+    rules = [rule for rule in rules if rule.key not in given]
+    rules = [rule for rule in rules if not rule.key.startswith("model.") or rule.key[6:] in known | {"name"}]
+    found = list(compatible(config, graph, few_steps.adapted(rules, config, given, about.seeds)))
+    yield from found
+    yield from _fanout(applied(config, found), given)
+
+
+def _fanout(config: Config, given: Set[str]) -> Iterator[Choice]:
+    """A number of neighbours for every layer, where steps are of mini-batches."""
+    layers, fanout = config.model.layers, config.sampling.fanout
+    if config.sampling.mode == "minibatch" and "sampling.fanout" not in given:
+        wanted = (-1,) if config.data.metapath_hops else (fanout + fanout[-1:] * layers)[:layers]
+        if wanted != fanout:
+            yield Choice("sampling.fanout", wanted, counted(layers, "layer"))
+
+
+def _all(
+    about: Statistics, name: str, config: Config, graph: HetGraph, kinds: Mapping[str, str], given: Set[str]
+) -> Iterator[Choice]:
+    mode = _mode(about, config, given)
+    whole = (config.sampling.mode if mode.key in given else mode.value) == "full"
+    yield mode
+    yield Choice("data.normalize_features", *inputs.needed(graph, kinds))
+    if graph.multilabel and about.validated:
+        yield Choice("train.threshold", "validation", "several labels a node: F1 is seldom highest at 0.5")
+    if config.data.metapath_hops or name == "sehgnn":
+        yield Choice("model.layers", 1, "metapaths have the hops")
+    one_hot = about.bare and whole and about.nodes <= ONE_HOT_NODES and name == "rgcn"
+    if one_hot:
+        yield from _one_hot(about, config, given)
+    elif about.plain and about.labels < FEW_LABELS * about.classes:
+        yield from _few_labels(about, name, whole)
+    else:
+        yield from _features(about, name, whole, whole or about.seeds <= config.sampling.batch_size)
+    if about.featureless and not one_hot:
+        yield from _learned(about)
+    if not whole and "sampling.fanout" in given and not config.data.metapath_hops:
+        layers = len(config.sampling.fanout)
+        yield Choice("model.layers", layers, "sampling.fanout has a number for every layer")
+    given_back = one_hot and _none_held_out(about, config, given)
+    if len(graph.splits["validation"]) >= stacking.FEWEST and not given_back:
+        if config.data.format in HELD_OUT:
+            count = len(graph.splits["validation"])
+            why = f"{count:,} training nodes are held out, as validation nodes that choose the epoch"
+            yield Choice("data.validation_fraction", config.data.validation_fraction, why)
+        yield Choice("train.stacking", True, "the model is weighed with baselines, which may know what it does not")
+    yield Choice(
+        "train.on_divergence",
+        "back",
+        "if the loss explodes, the run goes back to its best epoch and lowers the learning rate",
+    )
+
+
+def _model(about: Statistics, config: Config, says: Judged | None, given: Set[str]) -> Choice:
+    """A model for a graph, where none is given: one that takes the options of models that are."""
+    name, why = config.model.name, f"{_several(about)}, each with weights of its own"
+    if config.data.metapath_hops:
+        name, why = "sehgnn", "metapaths are its inputs"
+    elif about.plain and not about.featured:
+        why = "nodes without features"
+    elif about.plain and says and says.neighbours_say_nothing:
+        reached = " and ".join(f"{100 * (score or 0):.1f} %" for score in (says.neighbours, says.larger))
+        why = f"label propagation and the larger class have {reached} of the validation nodes: a node's own features are kept apart from its neighbours'"
+        name = "sage"
+    elif about.plain:
+        name, why = "gcn", "one relation, and features"
+    options = {key.removeprefix("model.") for key in given if key.startswith("model.")}
+    if lacking := sorted(options - models.takes(name)):
+        able = [other for other in OTHERS[about.plain] if options <= models.takes(other)]
+        if able and not config.data.metapath_hops:
+            name, why = able[0], f"model.{lacking[0]} is given, which {name} does not have"
+    return Choice("model.name", name, why)
+
+
+def _several(about: Statistics) -> str:
+    """Of what there are several, so that a model has weights for each."""
+    if about.relations > 1:
+        return "several relations"
+    return "several types" if about.types > 1 else "labels as inputs, and features"
+
+
+def _paths(config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]:
+    """Metapaths, for the model whose inputs they are, of a graph whose relations are none yet."""
+    asked = config.model.name == "sehgnn" and not config.data.metapath_hops and "data.metapath_hops" not in given
+    asked = asked and not config.data.label_inputs  # which are of a graph without metapaths
+    if asked and not of_metapaths(graph.schema):
+        hops = HOPS if bearable(graph, HOPS) else 1
+        why = f"sehgnn reads metapaths, here of at most {counted(hops, 'relation')}"
+        why += f": with {HOPS} there would be too many, or too many edges of one" * (hops < HOPS)
+        yield Choice("data.metapath_hops", hops, why)
+        if "data.metapath_label_hops" not in given:
+            yield Choice(
+                "data.metapath_label_hops", hops, "labels of training nodes along metapaths, without a node's own label"
+            )
+
+
+def _metric(about: Statistics, config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]:
+    """Of two classes one of which is rare, if the validation nodes have both and stay validation nodes."""
+    skewed = graph.schema.classes == 2 and not graph.multilabel and about.smallest < SKEWED
+    both = len(np.unique(graph.labels[graph.splits["validation"]])) == 2
+    if skewed and both and not (about.bare and _none_held_out(about, config, given)):
+        share = f"{100 * about.smallest:.0f} % of the training nodes"
+        yield Choice("train.metric", "roc_auc", f"two classes, the smaller with {share}")
+
+
+def _labels(about: Statistics, config: Config, graph: HetGraph, says: Judged | None) -> Iterator[Choice]:
+    """Labels as inputs, where features say little and labels of neighbours much: a model without them learns less than label propagation has.
+
+    Of one relation and features that say something a model of few weights, which folds features of neighbours, learns as much.
+    """
+    if (
+        config.model.name == "sehgnn"
+        or config.data.metapath_hops
+        or models.folded(config.model.name, graph) is not graph
+    ):
+        return  # labels are metapaths there; or relations to them would be none that the model folds
+    if says is None:
+        count = len(graph.splits["validation"])
+        few = (
+            f"{count} validation nodes are too few ({JUDGES} may be enough)"
+            if count
+            else "there are no validation nodes"
+        )
+        why = f"{few} to tell whether labels of neighbours say more than features"
+        yield Choice("data.label_inputs", False, why)
+        return
+    enough = about.plain and about.featured and not says.features_say_nothing
+    if enough or not says.neighbours_say_more or label_inputs.obstacle(graph):
+        return
+    features, larger = (f"{100 * score:.1f} %" for score in (says.features, says.larger))
+    other = f"logistic regression on their features {features}" if about.featured else f"the larger class {larger}"
+    yield Choice(
+        "data.label_inputs",
+        True,
+        f"label propagation has {100 * (says.neighbours or 0):.1f} % on the validation nodes, {other}; graphs to predict later need labels too, unless it is false",
+    )
+
+
+def _mode(about: Statistics, config: Config, given: Set[str]) -> Choice:
+    """Whole-graph steps where the graph is small, unless the strategy or an option is for mini-batches alone; of metapaths none, as mini-batches make more steps of the same work."""
+    batches = sorted(key for key in given if key in OF_BATCHES or key.startswith("cache."))
+    if batches and registry.runs(config, "minibatch"):
+        return Choice("sampling.mode", "minibatch", f"{batches[0]} is given, which is for mini-batches")
+    if config.data.metapath_hops and registry.runs(config, "minibatch"):
+        return Choice(
+            "sampling.mode",
+            "minibatch",
+            "a step reads the metapaths of its own nodes only",
+        )
+    whole = about.edges <= WHOLE_EDGES and about.values <= WHOLE_VALUES
+    modes: tuple[Mode, Mode] = ("full", "minibatch") if whole else ("minibatch", "full")
+    along = "about, along metapaths: " if config.data.metapath_hops else ""
+    size = f"{along}{about.edges:,} edges, {about.values:,} numbers of features"
+    why = f"{size}: {'' if whole else 'not '}small enough for whole-graph steps"
+    if not registry.runs(config, modes[0]) and registry.runs(config, modes[1]):
+        return Choice("sampling.mode", modes[1], f"mesh.strategy {config.mesh.strategy} on this mesh asks for it")
+    return Choice("sampling.mode", modes[0], why)
+
+
+def _one_hot(about: Statistics, config: Config, given: Set[str]) -> Iterator[Choice]:
+    """As the R-GCN paper has it (Schlichtkrull et al. 2018, section 5.1)."""
+    why = "no type has features, and there are few nodes: one weight row per node, as in the R-GCN paper"
+    yield Choice("model.one_hot", True, why)
+    yield Choice("model.hidden", 16, why)
+    yield Choice("model.head", False, why)
+    weights = about.nodes * about.relations * 16
+    if weights > ONE_HOT_WEIGHTS:
+        why = f"{weights:,} weights otherwise: bases, and an L2 penalty, as in the R-GCN paper"
+        yield Choice("model.bases", 30, why)
+        yield Choice("model.share_self", True, why)
+        yield Choice("model.bias", False, why)
+        yield Choice("train.l2", 5e-4, why)
+    few = _none_held_out(about, config, given)
+    if few:
+        yield Choice("data.validation_fraction", 0.0, f"{about.seeds} training nodes are too few to hold some out")
+    yield from _epochs(about, few, 50 if few else 200, 50)
+
+
+def _none_held_out(about: Statistics, config: Config, given: Set[str]) -> bool:
+    """Whether training nodes are so few that none become validation nodes, where neither the files nor an option say which, and none asks for some."""
+    options = config.train
+    asked = options.patience or options.metric in AREAS or options.threshold == "validation"
+    asked = asked or ("train.stacking" in given and options.stacking)
+    few = about.seeds < FEW_SEEDS and config.data.format in HELD_OUT
+    return few and not asked and "data.validation_fraction" not in given
+
+
+def _few_labels(about: Statistics, name: str, whole: bool) -> Iterator[Choice]:
+    """As the GCN paper has it (Kipf and Welling 2017, section 5.2), but 64 wide, as by default: with its 16 hidden units Cora and Citeseer are learned less well."""
+    why = f"{about.labels:,} labels for {about.classes} classes are few: as in the GCN paper"
+    known = models.takes(name)
+    if "heads" not in known or "output_heads" in known:  # others' logits would have to split into heads
+        yield Choice("model.head", False, why)
+    yield Choice("model.dropout", 0.5, why)
+    wide = about.values > WHOLE_VALUES / 4
+    if not wide:
+        yield Choice("model.input_dropout", 0.5, why)
+    yield Choice("train.l2", 2.5e-4, why)
+    every = 2 if wide else 1 if whole else 5
+    yield from _epochs(about, False, 100 if wide else 200, 20 if wide else 100, every)
+
+
+def _features(about: Statistics, name: str, whole: bool, one_step: bool) -> Iterator[Choice]:
+    """As these graphs need it, in steps of the whole graph or not, of which an epoch has one or more."""
+    why, several = f"{about.labels:,} labels", "several metapaths" if name == "sehgnn" else _several(about)
+    if about.plain:
+        if whole:
+            yield Choice("model.layers", 3, f"{why} and one relation: deep enough to learn from")
+            yield Choice("model.residual", True, "with three layers, a layer that adds nothing does no harm")
+        yield Choice("model.dropout", 0.2, f"{why} for {about.classes} classes")
+    else:
+        yield Choice("model.dropout", 0.5, f"{several}, each with weights of its own")
+    yield Choice("model.norm", "layer", "the output of each layer is scaled to mean 0 and standard deviation 1")
+    yield Choice(
+        "model.input_projection", True, "features of different widths are projected to the width of the layers first"
+    )
+    rate, why = (
+        (0.01, "one relation") if about.plain else (0.003, f"{several}: lower than 0.01, which is for one relation")
+    )
+    yield Choice("train.learning_rate", rate, why)
+    yield Choice("train.warmup_steps", 10 if one_step else 100, "Adam's moments are least certain in the first steps")
+    if not one_step:
+        yield from _epochs(about, False, 50, 5)
+    else:
+        yield from _epochs(
+            about, False, 300 if about.plain else 150, 100 if about.plain else 30, 5 if about.plain else 1
+        )
+
+
+def _learned(about: Statistics) -> Iterator[Choice]:
+    """Of learnable features."""
+    width = WIDEST
+    while width > NARROWEST and about.featureless * width > MOST_LEARNED:
+        width //= 2
+    size = f"{about.featureless:,} nodes of types without features"
+    yield Choice("model.feature_width", width, f"{size}: {about.featureless * width:,} values to learn")
+    yield Choice("train.feature_learning_rate", 0.001, "learnable features overfit sooner than weights")
+
+
+def _epochs(about: Statistics, none_held: bool, most: int, patience: int, every: int = 1) -> Iterator[Choice]:
+    if none_held or not about.validated:
+        yield Choice("train.epochs", most, "there are no validation nodes to stop by")
+        yield Choice("train.evaluate_every", max(1, most // 5), "there are no validation nodes")
+        return
+    yield Choice(
+        "train.epochs",
+        most,
+        f"at most; the run ends after {patience} epochs without a better result on the validation nodes",
+    )
+    yield Choice(
+        "train.patience", patience, f"early stopping: the run ends after {patience} epochs without a better result"
+    )
+    often = "validation takes as long as an epoch" if every > 1 else "each epoch may be the best"
+    yield Choice("train.evaluate_every", every, often)

@@ -1,0 +1,66 @@
+"""Choices that go with the options that are given: one that does not is left out."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from hetjax import models
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.models import hgnn
+from hetjax.options.config import Config
+from hetjax.system.errors import InputError
+
+
+class Choice(NamedTuple):
+    """An option that was not given, its value, and the reason for it."""
+
+    key: str
+    value: Any
+    why: str
+
+
+def applied(config: Config, choices: Sequence[Choice]) -> Config:
+    """Return the configuration with some choices.
+
+    Raises:
+      InputError: they do not go together.
+    """
+    sections: dict[str, dict[str, Any]] = {}
+    for key, value, _ in choices:
+        section, name = key.split(".")
+        sections.setdefault(section, {})[name] = value
+    return replace(config, **{name: replace(getattr(config, name), **keys) for name, keys in sections.items()})
+
+
+def compatible(config: Config, graph: HetGraph, choices: Sequence[Choice]) -> Iterator[Choice]:
+    """Yield the choices that go with a configuration and with each other: all of them, or those before which nothing stands in the way.
+
+    Raises:
+      InputError: the options that are given do not go together.
+    """
+    if _obstacle(config, graph, choices) is None:
+        yield from choices
+        return
+    kept = [choice for choice in choices if choice.key in ("model.name", "data.metapath_hops")]
+    if obstacle := _obstacle(config, graph, kept):
+        raise obstacle
+    for choice in choices:
+        if choice in kept:
+            yield choice
+        elif _obstacle(config, graph, [*kept, choice]) is None:
+            kept.append(choice)
+            yield choice
+
+
+def _obstacle(config: Config, graph: HetGraph, choices: Sequence[Choice]) -> InputError | None:
+    """Return what a model with some choices is refused for; None if it can be made."""
+    try:
+        tried = applied(config, choices)
+        options = models.options(tried.model)
+        if not tried.data.metapath_hops:  # which make another graph of it
+            widths = {name: matrix.shape[1] for name, matrix in graph.features.items()}
+            own = models.folded(tried.model.name, graph)
+            hgnn.build(models.find(tried.model.name), own.schema, widths, **options)
+    except InputError as error:
+        return error
+    return None

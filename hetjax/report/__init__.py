@@ -1,5 +1,0 @@
-"""`report.html`: what a run did, on one page that needs no network and no other file."""
-
-from hetjax.report.page import FILE, Told, write
-
-__all__ = ["FILE", "Told", "write"]

@@ -1,0 +1,139 @@
+"""The pictures in a run's folder."""
+
+from pathlib import Path
+from typing import Any
+
+from hetjax.results.results import name_of
+from hetjax.system import durable
+from hetjax.system.drawing import picture, shown
+
+SPLITS = ("train", "tab:blue"), ("validation", "tab:orange")
+
+
+def draw_run(records: list[dict], cache: list[dict], folder: Path, title: str) -> None:
+    """Draw `curves.png` and, of what the caches did, `cache.png`."""
+    draw_curves(records, folder / "curves.png", title)
+    if cache:
+        draw_cache(cache, folder / "cache.png", title)
+
+
+@picture
+def draw_cache(types: list[dict], file: Path, title: str) -> None:
+    """A picture of what reading features that do not live on the device cost, a row per node type and a measure per axis."""
+    names = [f"{shown(name_of(row))} ({row['place']})" for row in types]
+    reads = [100 * row["hits"] / max(1, row["hits"] + row["misses"]) for row in types]
+    rows = [100 * row["kept"] / max(1, row["rows"]) for row in types]
+    sent, returned = ([row[key] / 2**20 for row in types] for key in ("sent_bytes", "returned_bytes"))
+    measures = (
+        ("rows on the device", "% of rows", rows, "0.45"),
+        ("hits", "% of reads", reads, "tab:green"),
+        ("sent to the device", "MiB", sent, "tab:blue"),
+        ("returned to the host", "MiB", returned, "tab:orange"),
+    )
+    pyplot = headless_pyplot()
+    size = 12, 1.7 + 0.4 * len(types)
+    figure, axes = pyplot.subplots(1, len(measures), sharey=True, figsize=size, layout="constrained")
+    for axis, (what, unit, values, colour) in zip(axes, measures):
+        bars = axis.barh(range(len(names)), values, color=colour)
+        axis.bar_label(bars, [_said(value) for value in values], padding=2, fontsize=8)
+        axis.set(title=what, xlabel=unit, xlim=(0, 1.25 * (100 if unit[0] == "%" else max(values) or 1)))
+        axis.grid(axis="x", alpha=0.3)
+        axis.set_axisbelow(True)
+    axes[0].set_yticks(range(len(names)), names)
+    for axis in axes[:2]:
+        axis.set_xticks(range(0, 101, 25))
+    for axis in axes[2:]:
+        axis.xaxis.set_major_locator(pyplot.MaxNLocator(4))
+    axes[0].invert_yaxis()
+    figure.suptitle(f"Feature cache: {shown(title)}" if title else "")
+    save(figure, file)
+    pyplot.close(figure)
+
+
+@picture
+def draw_curves(records: list[dict], file: Path, title: str, width: float = 7) -> None:
+    """A picture of loss and, if any was measured, accuracy by epoch, so many inches wide."""
+    epochs = [record for record in records if record.get("epoch") is not None]
+    test = next((record["test_accuracy"] for record in records if record.get("test_accuracy") is not None), None)
+    curves = {name: _curves(epochs, name) for name in ("loss", "accuracy")}
+    rows = 1 + bool(curves["accuracy"])
+    pyplot = headless_pyplot()
+    figure, axes = pyplot.subplots(
+        rows, 1, sharex=True, figsize=(width, 0.8 + 2.6 * rows), layout="constrained", squeeze=False
+    )
+    axes = list(axes[:, 0])
+    for axis, (name, unit) in zip(axes, (("loss", "cross-entropy"), ("accuracy", "accuracy"))):
+        for split, colour, points in curves[name]:
+            axis.plot(*zip(*points), color=colour, marker="." if len(points) < 60 else "", label=split)
+        axis.set_ylabel(unit)
+        axis.grid(alpha=0.3)
+    if curves["accuracy"]:
+        values = [value for _, _, points in curves["accuracy"] for _, value in points] + [test] * (test is not None)
+        axes[1].set_ylim(*_around(values))
+        if test is not None:
+            axes[1].axhline(test, color="black", linestyle=":", label=f"test, at the best epoch: {test:.3f}")
+    elif test is not None:
+        title = f"{title}; test accuracy {test:.3f}"
+    for axis in axes:
+        if axis.get_legend_handles_labels()[0]:
+            axis.legend()
+    axes[-1].set_xlabel("epoch")
+    axes[-1].xaxis.set_major_locator(pyplot.MaxNLocator(integer=True, min_n_ticks=1))
+    figure.suptitle(shown(title))
+    save(figure, file)
+    pyplot.close(figure)
+
+
+@picture
+def draw_search(names: list[str], values: list[list[float]], metric: str, file: Path) -> None:
+    """A picture of a search: of each combination of options the runs and their mean, the first at the top."""
+    pyplot, most = headless_pyplot(), 40
+    names, values = names[:most], values[:most]
+    figure, axis = pyplot.subplots(figsize=(8, 1.2 + 0.3 * len(names)), layout="constrained")
+    for place, own in enumerate(values):
+        axis.plot(own, [place] * len(own), "o", color="tab:blue", alpha=0.5)
+        if own:
+            axis.plot([sum(own) / len(own)], [place], "|", color="black", markersize=14)
+    axis.set_yticks(range(len(names)), [shown(name) for name in names])
+    axis.set(xlabel=f"validation {metric.replace('_', ' ')}; a line is the mean of a combination's runs")
+    axis.invert_yaxis()
+    axis.grid(axis="x", alpha=0.3)
+    save(figure, file)
+    pyplot.close(figure)
+
+
+def _curves(epochs: list[dict], name: str) -> list[tuple[str, str, list]]:
+    """The splits of which there is something to draw, each with its colour and points."""
+    curves = []
+    for split, colour in SPLITS:
+        key = f"{split}_{name}"
+        points = [(record["epoch"], record[key]) for record in epochs if record.get(key) is not None]
+        curves += [(split, colour, points)] if points else []
+    return curves
+
+
+def _around(values: list[float]) -> tuple[float, float]:
+    """Limits of an axis that keep off every value, 0 and 1 too."""
+    low, high = min(values), max(values)
+    margin = 0.06 * max(high - low, 0.1)
+    return low - margin, high + margin
+
+
+def _said(value: float) -> str:
+    return "0" if not value else f"{value:.1f}" if value >= 0.1 else "< 0.1"
+
+
+def headless_pyplot() -> Any:
+    """Matplotlib's pyplot, without a screen; importing it takes its time."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def save(figure: Any, file: Path) -> None:
+    """Write a figure, whole or not at all."""
+    with durable.new_file(file) as partial:
+        figure.savefig(partial, dpi=120, format=file.suffix[1:])

@@ -1,0 +1,180 @@
+"""What a run prints at its end, from its summary."""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from hetjax.partition.report import readable
+from hetjax.system.logs import counted
+
+METRICS = {
+    "accuracy": "accuracy",
+    "micro_f1": "micro-F1",
+    "macro_f1": "macro-F1",
+    "roc_auc": "ROC AUC",
+    "average_precision": "average precision",
+    "loss": "loss",
+}
+FILES = (
+    "summary.json",
+    "metrics.jsonl",
+    "report.html",
+    "curves.png",
+    "cache.png",
+    "config.yaml",
+    "stacking.npz",
+    "checkpoints",
+)  # that a run leaves
+
+
+ROSE = 10.0  # times the first loss, that a rate which suits a graph does not reach
+
+
+def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
+    """The results, and where to look next, a line each.
+
+    Args:
+      summary: of the run; the exception that another shape causes may be any.
+      path: the run's folder.
+      synthetic: whether its graph was generated.
+    """
+    by = summary.get("chosen_by", "accuracy")
+    several = summary["test_micro_f1"] != summary["test_accuracy"]  # as they are where nodes have several labels
+    by = "accuracy" if by == "micro_f1" and not several else by
+    validation, words = summary[f"validation_{by}"], METRICS[by]
+    value = f"{validation:.4f}" if by == "loss" and validation is not None else _percent(validation)
+    chosen = "the last" if validation is None else f"chosen by its validation {words}, {value}"
+    scores = _scores(summary, several)
+    if summary["test_accuracy"] is None:
+        scores = "the test nodes were not read" if validation is not None else "nothing was validated or tested"
+    elif alone := (summary.get("stacking") or {}).get("model_alone"):
+        weighed_with = [name for name in summary["stacking"]["weights"] if name != "model"] or ["a shift of each class"]
+        scores += f" stacked with {' and '.join(weighed_with)}; the model alone: {_scores(alone, several)}"
+    printed = [
+        f"{scores} (epoch {summary['epoch']}, {chosen})",
+        *_guard_lines(summary),
+        *_stacking_lines(summary),
+        *_baseline_lines(summary, synthetic),
+        f"took {summary['seconds']:.1f} s{_before(summary)}, peak memory {summary['peak_memory_bytes'] / 2**20:.0f} MiB",
+    ]
+    there = [name for name in FILES if (path / name).exists()]
+    printed.append(f"written to {path}: {', '.join(there)}")
+    if synthetic:
+        printed += [
+            "try next, each with a --workdir of its own: the whole graph at every step (--sampling.mode full --train.epochs 50),",
+            "  attention (--model.name hgt), a graph of your own (--data.format and --data.path, or hetjax ingest for tables),",
+            "  or any other choice (--help lists them)",
+        ]
+    return printed
+
+
+def _scores(summary: dict, several: bool) -> str:
+    """Return the quality on the test nodes, in words."""
+    names = ("accuracy", *(["micro_f1"] if several else []), "macro_f1", "roc_auc", "average_precision")
+    found = {name: summary.get(f"test_{name}") for name in names}
+    needed = ("accuracy", "micro_f1", "macro_f1")
+    words = [f"{METRICS[n]} {_percent(score)}" for n, score in found.items() if score is not None or n in needed]
+    return f"test {', '.join(words)}"
+
+
+def _before(summary: dict) -> str:
+    before = summary.get("seconds_before", 0)
+    return f", {before:.1f} s of them before it was continued" if before else ""
+
+
+def details(summary: dict) -> list[str]:
+    """Where the time and the bytes of a run went, a line each; arguments and exceptions as of `lines`."""
+    laps = {name: value for name, value in summary["milliseconds_per_step"].items() if value >= 0.05}
+    parts = ", ".join(f"{name} {value:.1f}" for name, value in laps.items()) or "none was trained by this process"
+    kept = f", {summary['kept_programs']} kept from runs before" if summary.get("kept_programs") else ""
+    printed = [f"{summary['compiled_programs']} compiled programs{kept}", f"median milliseconds of a step: {parts}"]
+    if summary.get("sent_per_step"):
+        kinds: Counter[str] = Counter()
+        for row in summary["sent_per_step"]:
+            kinds[row["kind"].replace("_", " ")] += row["bytes"]
+        words = ", ".join(f"{kind} {readable(count)}" for kind, count in kinds.items())
+        printed.append(f"sent in a step, by all devices together: {readable(kinds.total())} ({words})")
+    return printed + list(map(_cache_line, summary.get("cache") or ()))
+
+
+def compared_by(metric: str) -> str:
+    """What baselines choose by and are compared by: the run's metric, but for the loss, which of a constant says little, the micro-F1."""
+    return "micro_f1" if metric == "loss" else metric
+
+
+def _guard_lines(summary: dict) -> list[str]:
+    """What became of a learning rate that was too high."""
+    losses = summary.get("train_loss") or {"first": 0.0, "largest": 0.0}
+    if times := summary.get("learning_rate_lowered"):
+        how = (
+            f"exploded, and train.learning_rate was lowered {counted(times, 'time')}, to {summary['learning_rate']:.3g}"
+        )
+    elif losses["largest"] > max(1.0, ROSE * losses["first"]):
+        how = f"of an epoch rose from {losses['first']:.3g} to {losses['largest']:.3g} at a train.learning_rate of {summary['learning_rate']:.3g}"
+    else:
+        return []
+    return [f"the loss {how}: a run that begins with a lower one may do better"]
+
+
+def _stacking_lines(summary: dict) -> list[str]:
+    """How the model was weighed with baselines."""
+    found = summary.get("stacking") or {}
+    if not found:
+        return []
+    by = " as classes are weighed in training" if found.get("class_weights") else ""
+    return [f"the logits are stacked, as is best on the validation nodes{by}: {weighed(found['weights'])}"]
+
+
+def weighed(weights: Mapping[str, float]) -> str:
+    """What logits are made of, from the weights of the model and of baselines by name."""
+    words = " + ".join(f"{weight:.2f} {name}" for name, weight in weights.items())
+    return words + ("" if "model" in weights else ", and the model has no part in it")
+
+
+def _baseline_lines(summary: dict, synthetic: bool) -> list[str]:
+    """What the baselines reach on the test nodes, and which of them do better than the model, stacked or else alone."""
+    found, metric = summary.get("baselines") or {}, compared_by(summary.get("chosen_by", "micro_f1"))
+    scores = {name: row[metric] for name, row in found.items() if row.get(metric) is not None}
+    if not scores:
+        return []
+    words = "ROC AUC" if metric == "roc_auc" else metric.replace("_", "-").replace("f1", "F1")
+    line = ", ".join(f"{name} {_percent(score)}" for name, score in scores.items())
+    printed = [f"baselines, test {words}: {line}"]
+    stacked = summary.get("stacking") or {}
+    models = {"the stacked model" if stacked else "the model": summary.get(f"test_{metric}")}
+    models |= {"the model alone": stacked.get("model_alone", {}).get(f"test_{metric}")}
+    if synthetic:
+        printed.append(
+            "label propagation is nearly always right here: the edges of a generated graph follow its labels"
+        )
+        return printed
+    for who, has in models.items():
+        better = [name for name, score in scores.items() if has is not None and score > has]
+        if better:
+            told = (f"{name} ({_percent(scores[name])})" for name in sorted(better, key=lambda name: -scores[name]))
+            printed.append(f"{who}, {_percent(has)}, does worse than {' and '.join(told)}")
+            break
+    return printed
+
+
+def _cache_line(row: dict) -> str:
+    """What reading the features of one node type from the host cost."""
+    known = row["kept"] and row["hit_rate"] is not None
+    hits = f", which {_percent(row['hit_rate'])} of the reads hit" if known else ""
+    more = row["next_tenth_bytes"]
+    hint = f"; {readable(more)} more would hit another tenth" if more else ""
+    moved = (
+        f"{readable(row['sent_bytes'])} sent, {readable(row['returned_bytes'])} returned in {row['host_seconds']:.1f} s"
+    )
+    return (
+        f"{name_of(row)} ({row['place']}): {row['kept']:,} of {row['rows']:,} rows on the device{hits}; {moved}{hint}"
+    )
+
+
+def name_of(cached: dict) -> str:
+    """What a row of the caches' report is called: its node type, and where there are several processes which it is of."""
+    return cached["node_type"] + (f", process {cached['process']}" if "process" in cached else "")
+
+
+def _percent(share: float | None) -> str:
+    return "none" if share is None else f"{100 * share:.2f} %"

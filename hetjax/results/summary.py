@@ -1,0 +1,151 @@
+"""What a run writes at its end: `summary.json`, the pictures and the report."""
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from hetjax.inference.predictions import Predictions
+from hetjax.options.config import Config, as_dict
+from hetjax.results import report, results
+from hetjax.results.pictures import draw_run
+from hetjax.sharding.traffic import Sent
+from hetjax.system import runtime
+from hetjax.tasks import baselines, metrics
+from hetjax.tasks.ranking import AREAS
+from hetjax.training import guard
+from hetjax.training.checkpoint import parameters
+from hetjax.training.run import Run
+
+
+def summarise(
+    run: Run,
+    test: metrics.Quality,
+    sent: list[dict],
+    cache: list[dict],
+    details: dict[str, Any],
+    say: Callable[[str], None],
+) -> dict:
+    """Write the summary, the pictures and the report of a run that is done.
+
+    Args:
+      test: quality on the test nodes.
+      sent: as `total_traffic` gives it.
+      cache: as `Engine.cache_report` gives it, of all processes.
+      details: as `Engine.details` gives them.
+      say: is told what cannot be drawn.
+    """
+    best, config, schema = run.progress.best, run.config, run.graph.schema
+    weights, learned = jax.eval_shape(run.engine.init_weights, run.engine.seed).params, run.engine.trainer.learnable
+    records = run.records
+    assert records is not None  # process 0 has them
+    if config.train.test:
+        records.write({f"test_{name}": value for name, value in test.items()})
+    written = records.all(say)
+    summary = {
+        "test_accuracy": test["accuracy"],
+        "model_alone": _alone(run, test),
+        "validation_accuracy": best["accuracy"] if best else None,
+        "validation_micro_f1": best["micro_f1"] if best else None,
+        "validation_macro_f1": best["macro_f1"] if best else None,
+        "test_macro_f1": test["macro_f1"],
+        "test_micro_f1": test["micro_f1"],
+        **_areas(test, best),
+        **({"validation_loss": best["loss"]} if best and config.train.metric == "loss" else {}),
+        "chosen_by": config.train.metric,
+        **({"threshold": run.threshold} if best and "threshold" in best else {}),
+        "learning_rate_lowered": run.progress.lowered,
+        "train_loss": _losses(written),
+        "learning_rate": guard.lowered(config, run.progress.lowered).train.learning_rate,
+        "stacking": _stacking(run),
+        "baselines": _compared(run),
+        "epoch": best["epoch"] if best else config.train.epochs,
+        "seconds": round(run.seconds(), 2),
+        "seconds_before": round(run.resumed_seconds, 2),
+        "milliseconds_per_step": run.clock.medians(),
+        "peak_memory_bytes": runtime.peak_memory(),
+        "compiled_programs": run.programs.count - run.programs.kept,
+        "kept_programs": run.programs.kept,
+        "weights": parameters(weights),
+        "learnable_features": sum(shape.nodes * shape.width for shape in learned.values()),
+        "nodes": sum(schema.nodes.values()),
+        "edges": run.graph.edges,
+        "seed": config.train.seed,
+        "mesh": as_dict(config.mesh) | {name: as_dict(keys) for name, keys in config.strategies.items()},
+        "processes": run.processes.count,
+        "sent_per_step": sent,
+        "cache": cache,
+        "details": details,
+        "device": jax.devices()[0].device_kind,
+        "versions": metrics.versions(),
+    }
+    run.workdir.write("summary.json", json.dumps(summary, indent=1) + "\n")
+    draw_run(written, cache, run.workdir.path, title(config))
+    report.write(told(run, summary, written), run.workdir.file(report.FILE))
+    return summary
+
+
+def told(run: Run, summary: dict, records: list[dict]) -> report.Told:
+    """What the report is made of."""
+    graph = run.graph
+    ids = graph.splits["test"][: None if run.config.train.test else 0]
+    made = graph.names, graph.multilabel, None, run.threshold
+    found = None if run.logits is None else Predictions(graph.schema.target, run.logits, *made)
+    return report.Told(run.config, summary, records, found, graph.labels[ids], run.workdir.path, title(run.config))
+
+
+def _stacking(run: Run) -> dict[str, Any]:
+    """How the model's logits were weighed, and what it has without that; nothing, where they were not."""
+    if not run.stacked:
+        return {}
+    by_class = run.config.train.class_weights != "none"
+    weights = dict(run.stacked.weights)
+    about = {"weights": weights, "class_weights": by_class, "seconds": round(run.stacking_seconds, 2)}
+    return about | {"model_alone": _alone(run, {})}
+
+
+def _alone(run: Run, test: metrics.Quality) -> dict[str, Any]:
+    """Return what the model has on the test nodes without the stack: what it has at all, where there is none."""
+    return {f"test_{name}": value for name, value in (run.alone or test).items()}
+
+
+def _compared(run: Run) -> dict[str, dict[str, Any]]:
+    """What the baselines reach on the test nodes, if that is asked for."""
+    options = run.config.train
+    shown = options.baselines and options.test
+    return baselines.measured(run.baselines, run.graph, results.compared_by(options.metric)) if shown else {}
+
+
+def _losses(written: Sequence[dict]) -> dict[str, float]:
+    """The first and the largest loss of an epoch in training."""
+    losses = [row["train_loss"] for row in written if row.get("train_loss") is not None]
+    return {"first": losses[0], "largest": max(losses)} if losses else {}
+
+
+def _areas(test: metrics.Quality, best: dict | None) -> dict:
+    """The areas under the curves, where they were measured."""
+    splits = {"test": test, "validation": best or {}}
+    return {f"{split}_{name}": found.get(name) for name in AREAS if name in test for split, found in splits.items()}
+
+
+def title(config: Config) -> str:
+    """The model and the graph, in words."""
+    data = config.data
+    graph = (
+        f"a synthetic {data.schema}, scale {data.scale}"
+        if data.format == "synthetic"
+        else Path(data.path).absolute().name
+    )
+    return f"{config.model.name} on {graph}"
+
+
+def total_traffic(shares: Sequence[Sequence]) -> list[dict]:
+    """Bytes that all devices of all processes send in a step, by kind, collective and mesh axis."""
+    total: Counter[tuple[str, str, str]] = Counter()
+    for kind, collective, axis, count in itertools.chain.from_iterable(shares):
+        total[kind, collective, axis] += count
+    return [Sent(*names, count)._asdict() for names, count in sorted(total.items())]

@@ -1,0 +1,50 @@
+"""What all pictures share: names stand in them as they are, and none that fails costs the results that it shows."""
+
+import contextlib
+import functools
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+from hetjax.system.errors import reason
+from hetjax.system.logs import log
+
+NAME = 40  # characters of a name that are drawn
+
+
+def kept(make: Callable) -> Callable:
+    """Of a function that makes a file, its last `Path`: what it raises is a line that says so, and no file."""
+
+    @functools.wraps(make)
+    def made(*args, **kwargs) -> None:
+        file = next(argument for argument in reversed([*args, *kwargs.values()]) if isinstance(argument, Path))
+        try:
+            make(*args, **kwargs)
+        except Exception as error:
+            with contextlib.suppress(OSError):
+                if file.is_file():
+                    file.unlink()
+            log.warning(f"no {file.name}: {reason(error)}")
+
+    return made
+
+
+def picture(draw: Callable) -> Callable:
+    """Of a function that draws a file, its last `Path`: as `kept`, and inside a dollar sign is one, and starts no formula."""
+
+    @kept
+    @functools.wraps(draw)
+    def drawn(*args, **kwargs) -> None:
+        import matplotlib
+
+        with matplotlib.rc_context({"text.parse_math": False}), warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a glyph that is missing, no room for a label
+            draw(*args, **kwargs)
+
+    return drawn
+
+
+def shown(name: str) -> str:
+    """A name as it is drawn: without its middle if it is long, and what no font can have escaped."""
+    name = " ".join(name.encode("utf-8", "backslashreplace").decode().split())
+    return name if len(name) <= NAME else f"{name[: NAME // 2]}...{name[-NAME // 2 :]}"

@@ -1,0 +1,73 @@
+"""What was measured on this machine and is kept in the user's cache folder, until what it depends on is another."""
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from hetjax.system import durable, files, runtime
+from hetjax.system.errors import InputError
+
+
+def read(name: str, about: Mapping[str, Any]) -> Any:
+    """Costs in lists and dictionaries, all above zero; None if there are none of this, or they are damaged.
+
+    Args:
+      about: what they depend on, in JSON's types.
+    """
+    with contextlib.suppress(Exception):
+        saved = json.loads(files.read_text(_file(name, about)))
+        same = saved["about"] == json.loads(json.dumps(about))
+        if same and all(0 < number < math.inf for number in _numbers(saved["costs"])):
+            return saved["costs"]
+    return None
+
+
+def write(name: str, about: Mapping[str, Any], costs: Any) -> None:
+    """Keep costs in place of others; not in a folder that is only read."""
+    with contextlib.suppress(InputError, OSError):
+        durable.write(_new(name, about), _text(about, costs))
+
+
+def write_first(name: str, about: Mapping[str, Any], costs: Any) -> Any:
+    """Keep costs, unless another process was faster; returns those that are kept, or these where none can be."""
+    with contextlib.suppress(InputError, OSError):
+        file = _new(name, about)
+        own = file.with_name(f".{file.name}.{os.getpid()}")
+        durable.write(own, _text(about, costs))
+        try:
+            os.link(own, file)
+        except OSError:  # it is there already, or the file system has no links
+            if read(name, about) is None:
+                os.replace(own, file)
+        finally:
+            own.unlink(missing_ok=True)
+    kept = read(name, about)
+    return costs if kept is None else kept
+
+
+def _file(name: str, about: Mapping[str, Any]) -> Path:
+    digest = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
+    return Path(runtime.caches(), "hetjax", "costs", f"{name}_{digest}.json")
+
+
+def _new(name: str, about: Mapping[str, Any]) -> Path:
+    file = _file(name, about)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    return file
+
+
+def _text(about: Mapping[str, Any], costs: Any) -> str:
+    return json.dumps({"about": about, "costs": costs}, indent=1) + "\n"
+
+
+def _numbers(costs: Any) -> Iterator[float]:
+    if isinstance(costs, (list, dict)):
+        for part in costs.values() if isinstance(costs, dict) else costs:
+            yield from _numbers(part)
+    else:
+        yield costs

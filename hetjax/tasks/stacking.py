@@ -1,0 +1,247 @@
+"""A trained model's logits, weighed with those of the baselines: a stacked generalisation (Wolpert, Neural Networks 1992).
+
+`s = a_0 log p_0 + sum over baselines k of a_k log p_k + b`: `p_0` is what the model says, `p_k` what a baseline does, `b` a number per class. The few
+numbers `a >= 0` and `b` are those of the lowest cross-entropy on the validation nodes, with a penalty on their distance from the model alone. So what a
+baseline knows and the model does not is not lost, and a share of a class that is another among the training nodes is set right. Training is
+not touched: a run's weights are the same with it and without it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy  # which imports its parts when they are first used
+
+from hetjax.datasets.npz import Archive
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.system import durable
+from hetjax.system.errors import InputError, reading, short
+from hetjax.tasks import baselines
+from hetjax.tasks.logistic import loss_of
+from hetjax.tasks.metrics import HALF, best_threshold
+
+FILE = "stacking.npz"
+MODEL = "model"
+WEIGHED = "weighed"  # the array of the names of what has a weight
+MOST_WEIGHT, LARGEST = 1e6, 1e30  # of weights and the bias, and of what logistic regression learned
+LEAST = 0.003  # over the number of classes: of a probability that has a logarithm
+LOOSE = 0.1  # of the penalty on `a`: that on `b` is 1
+FEWEST = 10  # validation nodes that anything is learned of
+MOST = 2**23  # numbers of all logits that it is learned of
+AT_ONCE = 2**20  # logits that are weighed at a time
+REGRESSED, WALKED = baselines.NAMES[1:]  # the baselines that are weighed
+
+
+@dataclass(frozen=True)
+class Stacked:
+    """What the logits of a model become.
+
+    Attributes:
+      weights: `a`, by what it weighs: `model`, or the name of a baseline; none of 0.
+      bias: `b`, float64 `[classes]`.
+      learned: by the name of a baseline, as `Baseline.learned`.
+      threshold: the probability above which each of several labels is predicted.
+    """
+
+    weights: Mapping[str, float]
+    bias: np.ndarray
+    learned: Mapping[str, Mapping[str, np.ndarray]]
+    threshold: float = HALF
+
+    def __call__(self, logits: np.ndarray, others: Mapping[str, np.ndarray], several: bool) -> np.ndarray:
+        """Logits float32 `[nodes, classes]`, from the model's and, by their names, the baselines' of the same nodes."""
+        result = np.empty(logits.shape, np.float32)
+        rows = max(1, AT_ONCE // len(self.bias))
+        for part in (slice(start, start + rows) for start in range(0, len(logits), rows)):
+            said = (logits if name == MODEL else others[name] for name in self.weights)
+            weighed = (a * log_probabilities(x[part], several) for a, x in zip(self.weights.values(), said))
+            result[part] = sum(weighed, self.bias[None])
+        return result
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What the logits of any nodes of a graph become, which need not be the one that was trained on.
+
+    Attributes:
+      stacked: how.
+      graph: without metapaths and label inputs.
+    """
+
+    stacked: Stacked
+    graph: HetGraph
+
+    def __call__(self, ids: np.ndarray, logits: np.ndarray) -> np.ndarray:
+        """Logits float32 `[ids, classes]`, from the model's."""
+        others = {
+            name: self._walked[ids] if name == WALKED else baselines.again(name, learned, self.graph, ids)
+            for name, learned in self.stacked.learned.items()
+        }
+        found = self.stacked(logits, others, self.graph.multilabel)
+        if not np.isfinite(found).all():
+            raise InputError(f"{FILE}: its numbers give logits that are not finite; it is damaged")
+        return found
+
+    @cached_property
+    def _walked(self) -> np.ndarray:
+        """What label propagation says of all nodes, which takes as long as of one."""
+        return baselines.again(WALKED, self.stacked.learned[WALKED], self.graph, np.arange(len(self.graph.labels)))
+
+
+def log_probabilities(logits: np.ndarray, several: bool) -> np.ndarray:
+    """Logarithms of the probabilities, none of them below `LEAST`; of several labels of their odds. Float64 `[nodes, classes]`."""
+    wide = logits.astype(np.float64)
+    if several:
+        most = np.log(2 / LEAST - 1)
+        return np.clip(wide, -most, most)
+    share = np.maximum(scipy.special.softmax(wide, axis=1), LEAST / logits.shape[1])
+    return np.log(share / share.sum(axis=1, keepdims=True))
+
+
+def fitted(
+    logits: np.ndarray,
+    found: baselines.Found,
+    graph: HetGraph,
+    choose_threshold: bool,
+    class_weights: Sequence[float] = (),
+) -> Stacked | None:
+    """What is best on the validation nodes; None of too few of them.
+
+    Args:
+      logits: the model's, of the validation nodes.
+      found: the baselines.
+      graph: its labels and splits are read.
+      choose_threshold: whether of several labels a threshold is chosen.
+      class_weights: of every class in the loss, as in training; empty: all alike.
+    """
+    ids, several = graph.splits["validation"], graph.multilabel
+    if len(ids) < FEWEST:
+        return None
+    others = baselines.said(found, "validation")
+    others.pop(baselines.NAMES[0], None)  # the same for all nodes, as `b` is
+    classes = graph.schema.classes
+    some = slice(None, None, 1 + (1 + len(others)) * logits.size // MOST)
+    y = graph.labels[ids][some].astype(np.float64) if several else np.eye(classes)[graph.labels[ids][some]]
+    stack = np.stack([log_probabilities(x[some], several) for x in (logits, *others.values())])
+    weights, bias = _fit(stack, y, several, _of_nodes(y, several, class_weights))
+    used = {name: float(a) for name, a in zip((MODEL, *others), weights) if a > 0}
+    learned = {name: one.learned for name, one in found.items() if name in used and isinstance(one, baselines.Baseline)}
+    stacked = Stacked(used, bias, learned)
+    if choose_threshold and several:
+        return replace(stacked, threshold=best_threshold(stacked(logits, others, True), graph.labels[ids]))
+    return stacked
+
+
+def _of_nodes(y: np.ndarray, several: bool, class_weights: Sequence[float]) -> np.ndarray | None:
+    """Return what each node's and class's loss is multiplied by, `[nodes, classes]`, with mean 1; None: nothing."""
+    if not len(class_weights):
+        return None
+    of_classes = np.array([class_weights])
+    weights = np.broadcast_to(of_classes if several else y @ of_classes.T, y.shape)
+    return weights / weights.mean()
+
+
+def _fit(stack: np.ndarray, y: np.ndarray, several: bool, of_nodes: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """`a` `[stack]` and `b` `[classes]`, from log-probabilities `[stack, nodes, classes]`; half the squares of `a - (1, 0, ...)` and of `b` are added to the loss."""
+    count, _, classes = stack.shape
+    alone = np.eye(count)[0]
+
+    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        a, b = flat[:count], flat[count:]
+        value, off = loss_of(np.tensordot(a, stack, 1) + b[None], y, several, of_nodes)
+        gradient = [np.einsum("knc,nc->k", stack, off) + LOOSE * (a - alone), off.sum(axis=0) + b]
+        return value + (LOOSE * np.sum((a - alone) ** 2) + np.sum(b**2)) / 2, np.concatenate(gradient)
+
+    bounds = [(0, None)] * count + [(None, None)] * classes
+    start = np.concatenate([alone, np.zeros(classes)])
+    found = scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+    return found[:count], found[count:]
+
+
+def save(stacked: Stacked, folder: Path) -> None:
+    """Write it beside a run, whole or not at all."""
+    arrays: dict[str, Any] = {name: np.float64(weight) for name, weight in stacked.weights.items()}
+    for name, learned in stacked.learned.items():
+        arrays |= {f"{name}.{key}": array for key, array in learned.items()}
+    arrays |= {
+        "bias": stacked.bias,
+        "threshold": np.float64(stacked.threshold),
+        WEIGHED: np.array([*stacked.weights], str),
+    }
+    with durable.new_file(folder / FILE) as partial, open(partial, "wb") as stream:
+        np.savez(stream, **arrays)
+
+
+def saved(folder: Path, classes: int, graph: HetGraph | None = None) -> Stacked | None:
+    """Return what `save` wrote beside a run; None if it did not.
+
+    Args:
+      classes: of the graph that was trained on.
+      graph: that the baselines read; None: not known, so features and relations are not compared with it.
+
+    Raises:
+      InputError: an array is damaged or missing, or of another graph; the line names the file, the array and the value.
+    """
+    file = folder / FILE
+    if not file.exists():
+        return None
+    archive = Archive(file)
+    known = (MODEL, REGRESSED, WALKED)
+    names = (
+        archive.array(WEIGHED, "U", ("names",)).tolist() if WEIGHED in archive else [n for n in known if n in archive]
+    )
+    for name in names:
+        if name not in known:
+            raise InputError(f"{archive.place(WEIGHED)}: {short(repr(name), 40)}, and known are {', '.join(known)}")
+    weights = {name: float(_finite(archive, name, (), 0, MOST_WEIGHT)) for name in names}
+    bias = _finite(archive, "bias", (classes,), -MOST_WEIGHT, MOST_WEIGHT)
+    threshold = float(_finite(archive, "threshold", (), 0, 1))
+    if not 0 < threshold < 1:
+        raise InputError(f"{archive.place('threshold')} is {threshold}, and should be between 0 and 1")
+    learned: dict[str, Mapping[str, np.ndarray]] = {}
+    if REGRESSED in weights:
+        learned[REGRESSED] = _regression(archive, classes, graph)
+    if WALKED in weights:
+        learned[WALKED] = {"relations": _relations(archive, graph)}
+    return Stacked(weights, bias, learned, threshold)
+
+
+def _finite(archive: Archive, name: str, shape: tuple[int | str, ...], least: float, most: float) -> np.ndarray:
+    """Return an array of numbers from `least` to `most`."""
+    with reading(archive.place(name)):
+        values = archive.array(name, "f", shape)
+    flat = np.ravel(values)
+    wrong = np.flatnonzero(~((flat >= least) & (flat <= most)))  # as NaN is
+    if len(wrong):
+        at = f" {list(map(int, np.unravel_index(wrong[0], values.shape)))}" if shape else ""
+        words = f"{flat[wrong[0]]}, and should be a finite number in {least:.3g}..{most:.3g}"
+        raise InputError(f"{archive.place(name)}{at} is {words}")
+    return values
+
+
+def _regression(archive: Archive, classes: int, graph: HetGraph | None) -> Mapping[str, np.ndarray]:
+    """Return what logistic regression learned, of the features of a graph's target."""
+    target = graph and graph.schema.target
+    features = graph.features.get(target) if graph and target else None
+    if graph and features is None:
+        raise InputError(f"{archive.place(REGRESSED)}: a weight of features, and nodes of type {target!r} have none")
+    width = "width" if features is None else features.shape[1]
+    kernel = _finite(archive, f"{REGRESSED}.kernel", (width, classes), -LARGEST, LARGEST)
+    mean = _finite(archive, f"{REGRESSED}.mean", (len(kernel),), -LARGEST, LARGEST)
+    bias = _finite(archive, f"{REGRESSED}.bias", (classes,), -LARGEST, LARGEST)
+    return {"mean": mean, "kernel": kernel, "bias": bias}
+
+
+def _relations(archive: Archive, graph: HetGraph | None) -> np.ndarray:
+    """Return the relations that labels are propagated along, `[relations, 3]`, of a graph if one is given."""
+    name = f"{WALKED}.relations"
+    with reading(archive.place(name)):
+        relations = archive.array(name, "U", ("relations", 3))
+    known = {tuple(relation) for relation in graph.schema.relations} if graph else set(map(tuple, relations.tolist()))
+    for relation in map(tuple, relations.tolist()):
+        if relation not in known:
+            raise InputError(f"{archive.place(name)}: {short(str(relation), 200)}, and the graph has no such relation")
+    return relations

@@ -1,0 +1,177 @@
+"""How far a run is, where it resumes, and when it has no patience left.
+
+What a checkpoint says of it decides what is kept and what is cut, so it is held against what a run can say.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from hetjax.kernels.orders import Costs
+from hetjax.options.config import Train
+from hetjax.processes.group import ProcessGroup
+from hetjax.system.errors import InputError
+from hetjax.tasks.metrics import HALF
+from hetjax.tasks.ranking import AREAS
+from hetjax.training.checkpoint import Checkpoint, Checkpoints
+
+COUNTS, SUMS = ("epoch", "step", "nodes", "metrics_bytes"), ("loss_sum", "seconds")
+KEYS = (*COUNTS, *SUMS, "best", "graph", "capacities")
+LATER = ("lowered", "recent", "costs", "options")  # which checkpoints of before have not
+OF_BEST, QUALITY = ("step", "epoch"), ("loss", "accuracy", "micro_f1", "macro_f1")
+MOST, MOST_ROWS = 2**53, 2**31  # of any count, and of what a batch has room for
+
+
+@dataclass
+class Progress:
+    """How far a run is; saved with every checkpoint.
+
+    Attributes:
+      epoch: the epoch under way, from 0.
+      step: steps of it that are done.
+      loss_sum, nodes: over the seeds of those steps.
+      best: step, epoch and quality of the checkpoint that is best by `train.metric` on the validation nodes, if there was one.
+      metrics_bytes: size of `metrics.jsonl`.
+      graph: digest of the graph; a run does not continue on another graph.
+      capacities: of the batches, so that a resumed run has the same shapes.
+      seconds: time trained.
+      lowered: how often the guard has lowered the learning rates (`hetjax.training.guard`).
+      recent: the losses of the last two steps.
+      costs: what orders are counted with (`models.orders.Costs`), as results depend on orders in their last bits; none in a
+        checkpoint of before, which had the usual ones.
+      options: `data` and `model` options of the run, by `section.key`, so that an edited `config.yaml` is noticed.
+    """
+
+    epoch: int = 0
+    step: int = 0
+    loss_sum: float = 0.0
+    nodes: int = 0
+    best: dict | None = None
+    metrics_bytes: int = 0
+    graph: str = ""
+    capacities: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    lowered: int = 0
+    recent: list[float] = field(default_factory=list)
+    costs: list[float] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def count(self, loss: float, nodes: int, capacities: dict[str, int]) -> None:
+        """A step is done."""
+        self.step += 1
+        self.loss_sum += loss * nodes
+        self.nodes += nodes
+        self.capacities = capacities
+        self.recent = [*self.recent, loss][-2:]
+
+    def steps_done(self, steps: int) -> int:
+        """Steps of all epochs, of so many each."""
+        return self.epoch * steps + self.step
+
+    def end_epoch(self) -> float:
+        """The epoch is done; returns its mean loss."""
+        loss = self.loss_sum / max(1, self.nodes)
+        self.epoch, self.step, self.loss_sum, self.nodes = self.epoch + 1, 0, 0.0, 0
+        return loss
+
+    def validated(self, quality: dict, step: int, metric: str) -> None:
+        """Remember the quality on the validation nodes after the epoch that ended, if it is the best so far by a metric.
+
+        Of epochs that are equal by the metric the one of the lower loss is better, and of equal losses too the earliest.
+        """
+        if quality[metric] is None:
+            return
+        best = self.best if self.best and self.best.get(metric) is not None else None
+        if best is None or _rank(quality, metric) > _rank(best, metric):
+            self.best = {"step": step, "epoch": self.epoch} | quality
+
+    def out_of_patience(self, options: Train) -> bool:
+        """Whether the validation has not become better for `train.patience` epochs; never before it was read again."""
+        due = self.step == 0 and self.epoch % options.evaluate_every == 0
+        if not (options.patience and due and self.best):
+            return False
+        return self.epoch - self.best["epoch"] >= options.patience
+
+
+def threshold_of(best: dict | None) -> float:
+    """The probability above which each of several labels is predicted, of the best epoch."""
+    return (best or {}).get("threshold", HALF)
+
+
+def _rank(quality: dict, metric: str) -> tuple[float, float]:
+    return -quality["loss"] if metric == "loss" else quality[metric], -quality["loss"]
+
+
+def newest(
+    checkpoints: Checkpoints, processes: ProcessGroup, say: Callable[[str], None]
+) -> tuple[Checkpoint | None, Progress]:
+    """The checkpoint to continue from, and its progress; process 0 decides."""
+    resume = None
+    if processes.first and (newest := checkpoints.newest_whole(say, check_progress)):
+        resume = [newest[0].step, newest[1]]
+    step, progress = processes.broadcast_object("resume", resume) or (None, {})
+    found = Progress(**progress)
+    if not processes.first:
+        found.loss_sum, found.nodes = 0.0, 0  # which process 0 has counted
+    return None if step is None else checkpoints.at(step), found
+
+
+def check_progress(given: dict[str, Any]) -> None:
+    """Raise a ValueError for the first key or value that no run writes."""
+    for key in sorted((given.keys() - set(LATER)) ^ set(KEYS)):
+        raise ValueError(f"{key[:40]} is missing, or not known")
+    for name in COUNTS:
+        _count(name, given[name])
+    for name in SUMS:
+        _number(name, given[name])
+    _count("lowered", given.get("lowered", 0))
+    for name in ("recent", "costs"):
+        if not isinstance(given.get(name, []), list):
+            raise ValueError(f"{name} is no list")
+        for number in given.get(name, []):
+            _number(name, number)
+    *counted, far = Costs._fields  # which is 0 on some platforms, and was not kept before it was counted
+    if not all(given.get("costs", [])[: len(counted)]):
+        raise ValueError("a cost is 0")
+    if len(given.get("costs", [])) not in (0, len(counted), len(Costs._fields)):
+        raise ValueError(f"costs are {len(given['costs'])} numbers, and should be {len(Costs._fields)}")
+    if not isinstance(given.get("options", {}), dict):
+        raise ValueError("options are no dictionary")
+    if not isinstance(given["graph"], str):
+        raise ValueError("graph is no text")
+    if not isinstance(given["capacities"], dict):
+        raise ValueError("capacities are no dictionary")
+    for name, room in given["capacities"].items():
+        _count(f"the capacity of {name[:80]}", room, MOST_ROWS)
+    if given["best"] is not None:
+        for name in OF_BEST:
+            _count(f"best.{name}", given["best"][name])
+        for name in QUALITY:
+            _number(f"best.{name}", given["best"][name])
+        _number("best.threshold", threshold_of(given["best"]))
+        if not 0 < threshold_of(given["best"]) < 1:
+            raise ValueError(f"best.threshold is {threshold_of(given['best'])!r:.40}, and should be between 0 and 1")
+        for name in AREAS:  # of two classes, or where one was chosen by
+            if given["best"].get(name) is not None:
+                _number(f"best.{name}", given["best"][name])
+
+
+def check_step(progress: Progress, checkpoint: Checkpoint, steps: int) -> None:
+    """Raise an InputError where the progress is that of another step than the checkpoint's, at so many steps an epoch."""
+    step = progress.steps_done(steps)
+    if step != checkpoint.step:
+        raise InputError(
+            f"{checkpoint.folder / 'progress.json'}: step {step} of the run != {checkpoint.step}, the checkpoint's; "
+            "move this checkpoint away, or give another --workdir"
+        )
+
+
+def _count(name: str, value: Any, most: int = MOST) -> None:
+    if type(value) is not int or not 0 <= value <= most:
+        raise ValueError(f"{name} is {value!r:.40}, and should be a whole number up to {most}")
+
+
+def _number(name: str, value: Any) -> None:
+    if type(value) not in (int, float) or not math.isfinite(value) or value < 0:
+        raise ValueError(f"{name} is {value!r:.40}, and should be a number")

@@ -1,0 +1,123 @@
+"""What a run is made of."""
+
+import logging
+import time
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.options.config import Config
+from hetjax.processes.group import ProcessGroup
+from hetjax.sharding.strategy import Engine
+from hetjax.system.logs import log
+from hetjax.tasks import metrics
+from hetjax.tasks.baselines import Found
+from hetjax.tasks.stacking import Stacked
+from hetjax.training.checkpoint import Checkpoints
+from hetjax.training.progress import Progress, threshold_of
+from hetjax.training.records import Records
+from hetjax.training.workdir import Workdir
+
+
+class Saved(NamedTuple):
+    """The last checkpoint of this process.
+
+    Attributes:
+      time: when it was written, by `time.monotonic`.
+      copied: whether a state like it is copied into memory in place of being written: one that is small, and in no file.
+    """
+
+    time: float
+    copied: bool
+
+
+class Snapshot(NamedTuple):
+    """What a checkpoint holds.
+
+    Attributes:
+      step: after which it was taken.
+      state: in process 0; others may have None.
+      progress: as it was then.
+    """
+
+    step: int
+    state: Any
+    progress: dict[str, Any]
+
+
+@dataclass
+class Run:
+    """What a run is made of.
+
+    Attributes:
+      config, workdir, processes: as given.
+      graph: its shape, labels and splits.
+      engine: what trains.
+      checkpoints, progress, state: of the run; the last is as the engine has it.
+      programs: how many were compiled.
+      records: `metrics.jsonl`, in process 0.
+      started: when this process began.
+      resumed_seconds: time trained by processes before it.
+      clock: where the time of a step goes.
+      saved: the last checkpoint, in process 0.
+      unsaved: a snapshot of the best epoch, if that has no checkpoint; its state is a copy.
+      rises: whether the loss rises steeply.
+      reported: the epoch that was last printed.
+      compiling: epochs that compiled something.
+      logits: of the test nodes, in process 0, when they were read.
+      baselines: as `hetjax.tasks.baselines` gives them, in process 0, if they are asked for.
+      stacked: how the model's logits are weighed with theirs, in process 0, once that is known.
+      stacking_seconds: that it took to know.
+      alone: what the model has on the test nodes without that.
+    """
+
+    config: Config
+    workdir: Workdir
+    processes: ProcessGroup
+    graph: HetGraph
+    engine: Engine
+    checkpoints: Checkpoints
+    progress: Progress
+    state: Any
+    programs: metrics.ProgramCounter
+    records: Records | None
+    started: float
+    resumed_seconds: float
+    clock: metrics.Clock = field(default_factory=metrics.Clock)
+    saved: Saved | None = None
+    unsaved: Snapshot | None = None
+    rises: metrics.Rises = field(default_factory=metrics.Rises)
+    reported: int = 0
+    compiling: int = 0
+    logits: np.ndarray | None = None
+    baselines: Found = field(default_factory=dict)
+    stacked: Stacked | None = None
+    stacking_seconds: float = 0.0
+    alone: metrics.Quality | None = None
+
+    @property
+    def threshold(self) -> float:
+        """The probability above which each of several labels is predicted."""
+        return self.stacked.threshold if self.stacked else threshold_of(self.progress.best)
+
+    @property
+    def steps_done(self) -> int:
+        """Of all epochs."""
+        return self.progress.steps_done(self.engine.batches.steps())
+
+    def seconds(self) -> float:
+        """Time of this run, over all of its processes."""
+        return self.resumed_seconds + time.perf_counter() - self.started
+
+    def close(self) -> None:
+        """Let the loggers know that the run ends, done or not."""
+        if self.records and self.records.loggers:
+            done = self.workdir.file("summary.json").exists()
+            self.records.loggers.close(self.workdir.path if done else None)
+
+    def say(self, words: str, level: int = logging.INFO) -> None:
+        """Say something, in process 0."""
+        if self.processes.first and words:
+            log.log(level, words)

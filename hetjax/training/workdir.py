@@ -1,0 +1,230 @@
+"""The folder of a run: who may write there, and what it holds when a run is done."""
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import stat
+from pathlib import Path
+from typing import TextIO
+
+import yaml
+
+from hetjax.options.config import flat
+from hetjax.results import results
+from hetjax.system import durable, files, yaml_file
+from hetjax.system.errors import InputError, reading, short
+from hetjax.system.logs import log
+
+WRITTEN = (
+    "metrics.jsonl",
+    "checkpoints",
+    "summary.json",
+    "report.html",
+    "*.png",
+    "partition_*",
+    "tables*",
+    "penalties*.json",
+    "stacking.npz",
+)
+FILES = "config.yaml", "metrics.jsonl", "summary.json", "report.html", "curves.png", "cache.png", "stacking.npz"
+FOLDERS = "checkpoints", "tables", "tables_[0-9]", "partition_*"
+FIXED = "data.", "model.", "sampling.", "train."  # what results depend on; a run may be continued with other keys else
+# Of these, what results do not depend on: `order_costs` is in checkpoints.
+FREE = "train.loggers", "train.order_costs", "train.checkpoint_seconds", "train.recipe", "sampling.threads"
+TRUST = "--trust (in Python: trust=True)"  # by which commands that use a run's folder trust it
+MOST_SAID = 200  # characters of the names of options that differ
+BUCKET = re.compile(r"^/(gs|s3|az|hf)/|gs:/")  # in a path, what Orbax takes for the address of a bucket
+EPOCHS = "train.epochs"  # which may become more, even of a run that is done, if no schedule is made for so many
+
+
+def check_folder(path: Path) -> None:
+    """Raise an InputError where a file is in a folder's place, or checkpoints could not be written under such a name."""
+    where = path.absolute()
+    files.check_name(where, utf8=True)
+    if "\\" in str(where):  # tensorstore, by which Orbax writes, takes it for a slash
+        raise InputError(f"{where}: has a backslash, and a run's folder may not; give another --workdir")
+    if taken := BUCKET.search(f"{where}/"):
+        raise InputError(
+            f"{where}: Orbax, which writes checkpoints, takes {taken[0]!r} for a bucket of a cloud; give another --workdir"
+        )
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path}: is a file, and should be a folder")
+
+
+def config_file(folder: Path) -> Path:
+    """The configuration that a run has left.
+
+    Raises:
+      InputError: there is none.
+    """
+    file = folder / "config.yaml"
+    files.check_name(file)
+    if not file.exists():
+        raise InputError(f"{file}: no such file, and the folder of a run has one")
+    return file
+
+
+def _open_lock(file: Path) -> TextIO:
+    """Open the file that the process which trains holds a lock on; nothing of what is there is changed.
+
+    Raises:
+      InputError: it is a symbolic link, or no regular file.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        handle = os.open(file, flags, 0o666)
+    except OSError as error:
+        if not file.is_symlink():
+            raise
+        raise InputError(
+            f"{file}: is a symbolic link, and is left as it is; remove it, or give another --workdir"
+        ) from error
+    stream = os.fdopen(handle, "r+", encoding="utf-8")
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        stream.close()
+        raise InputError(f"{file}: is no regular file, and is left as it is; remove it, or give another --workdir")
+    return stream
+
+
+def check_trusted(file: Path, model: str, trust: bool | str, how: str = TRUST) -> None:
+    """Raise an InputError where a run's folder names a module that the user has not named.
+
+    A folder may come from anybody, and to import a module runs its code.
+
+    Args:
+      file: the configuration in the folder.
+      model: its `model.name`.
+      trust: whether the user trusts the folder, or the model of a user's own, `MODULE:NAME`, that this command names.
+      how: what the user gives to trust it.
+    """
+    if ":" in model and trust is not True and trust != model:
+        raise InputError(
+            f"{file}: model.name is {short(repr(model))}, a module whose code would run; "
+            f"if you trust this folder, give {how}"
+        )
+
+
+class Workdir:
+    """A run's folder. Nothing is written before `claim`.
+
+    Args:
+      path: may exist, empty or with a run of the same configuration, which is then continued; also for more epochs.
+      config: as nested plain values.
+      writes: whether it is this process that writes there; another one only reads.
+
+    Raises:
+      InputError: the folder holds a run of another configuration (but for its mesh, strategy and cache), or files of no run.
+    """
+
+    def __init__(self, path: Path, config: dict, writes: bool = True):
+        self.path, self.config, self.writes = path, config, writes
+        self._held: TextIO | None = None
+        self._longer = False
+        try:
+            if writes:
+                self._look()
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror}") from None
+
+    def _look(self) -> None:
+        check_folder(self.path)
+        for names, kind, right in ((FILES, "file", Path.is_file), (FOLDERS, "folder", Path.is_dir)):
+            for path in (path for name in names for path in self.path.glob(name)):
+                if path.is_symlink() and kind == "file":
+                    raise InputError(
+                        f"{path}: is a symbolic link, and is left as it is; remove it, or give another --workdir"
+                    )
+                if not right(path):
+                    raise InputError(
+                        f"{path}: is no {kind}, and should be one; move it away, or give another --workdir"
+                    )
+        file = self.file("config.yaml")
+        if file.exists():
+            self._compare(file)
+            self._lock()
+        else:
+            others = [path.name for pattern in WRITTEN for path in self.path.glob(pattern)]
+            if others:
+                raise InputError(
+                    f"{self.path}: holds {others[0]} but no config.yaml, so it is of no run; give another --workdir"
+                )
+
+    def file(self, name: str) -> Path:
+        return self.path / name
+
+    def claim(self) -> None:
+        """Make the folder this process's own until it ends, however it ends, and write its configuration."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock()
+            if self._longer:  # its results are those of fewer epochs
+                for name in ("summary.json", "report.html", "stacking.npz"):
+                    self.file(name).unlink(missing_ok=True)
+            self.write("config.yaml", yaml.safe_dump(self.config, sort_keys=False))
+        except OSError as error:
+            raise InputError(f"{self.path}: {error.strerror}") from None
+
+    def _lock(self) -> None:
+        self._held = self._held or _open_lock(self.file(".lock"))
+        try:
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"{self.path}: another process is training there") from None
+
+    def close(self) -> None:
+        """Let others have the folder before this process ends."""
+        if self._held:
+            self._held.close()
+            self._held = None
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file whole or not at all."""
+        durable.write(self.file(name), text)
+
+    def clear_tables(self, processes: int) -> None:
+        """Delete the tables on disk of processes beyond so many: of a run that was killed, and had more."""
+        for leftover in self.path.glob("tables_*"):
+            number = re.fullmatch(r"tables_([1-9][0-9]{0,8})", leftover.name)
+            if number and int(number[1]) >= processes:
+                shutil.rmtree(leftover, ignore_errors=True)
+
+    def summary(self) -> dict | None:
+        """The summary, if the run is done; a damaged one is said, counts for nothing, and is made again from the checkpoint."""
+        file = self.file("summary.json")
+        if not self.writes or self._longer or not file.exists():
+            return None
+        try:
+            with reading(file):
+                summary = json.loads(files.read_text(file))
+                results.lines(summary, self.path, False)
+                results.details(summary)
+        except InputError as error:
+            log.warning(f"{error}; this is no summary, and is made again from the checkpoint")
+            return None
+        return summary
+
+    def report(self, summary: dict) -> None:
+        """Say the results, and what only `--verbose` shows."""
+        for line in results.lines(summary, self.path, self.config["data"]["format"] == "synthetic"):
+            log.info(line)
+        for line in results.details(summary):
+            log.debug(line)
+
+    def _compare(self, file: Path) -> None:
+        try:
+            before = yaml_file.read(file)
+        except InputError as error:
+            raise InputError(f"{error}; give another --workdir") from error
+        there, here = flat(before), flat(self.config)
+        fewer = there.get(EPOCHS)
+        self._longer = isinstance(fewer, int) and fewer < here[EPOCHS] and here["train.schedule"] != "cosine"
+        free = {*FREE, *([EPOCHS] if self._longer else [])}
+        keys = [key for key in here | there if key.startswith(FIXED) and key not in free]
+        differ = [key for key in keys if there.get(key, "absent") != here.get(key, "absent")]
+        if differ:
+            key, *others = differ
+            more = f" (and {len(others)} more: {short(', '.join(others), MOST_SAID)})" if others else ""
+            words = f"{file}: {key} is {there.get(key, 'absent')!r} there != {here.get(key, 'absent')!r}{more}"
+            raise InputError(f"{words}; give another --workdir")
