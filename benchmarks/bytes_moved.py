@@ -173,7 +173,7 @@ def of_step(
         for t, rows in into.items():
             below = hidden if depth else widths[t]
             total += of_targets(model, rows, below, hidden, heads, depth > 0 or t not in graph.features, t in asked)
-    seeds, classes = int(np.sum(np.asarray(batch.weights) > 0)), graph.schema.classes
+    seeds, classes = int(np.sum(np.asarray(batch.arrays.weights) > 0)), graph.schema.classes
     return total + product(seeds, hidden, classes, True) + Work(4 * seeds * classes)
 
 

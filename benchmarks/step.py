@@ -113,7 +113,10 @@ def train(graph: HetGraph, options: argparse.Namespace) -> Steps:
         state = state._replace(params=jax.tree.map(lambda leaf: jax.numpy.nextafter(leaf, np.inf), state.params))
     last = time.perf_counter()
     epochs = (
-        drawn for number in itertools.count() for drawn in engine.batches.epoch(number) if drawn.batch.weights.all()
+        drawn
+        for number in itertools.count()
+        for drawn in engine.batches.epoch(number)
+        if drawn.batch.arrays.weights.all()
     )
     recent = collections.deque(maxlen=3)
     for drawn, following in with_upcoming(epochs):

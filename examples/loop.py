@@ -22,7 +22,7 @@ def train(config: Config) -> list[float]:
             state, loss = engine.step(state, drawn.batch)
             losses.append(float(loss))
         nodes = graph.splits["validation"]
-        logits = engine.logits(state, nodes)
+        logits = engine.outputs(state, nodes)
         if logits is not None:  # in the first process, here the only one
             accuracy = quality(logits, graph.labels[nodes])["accuracy"]
             print(f"epoch {epoch + 1}: loss {losses[-1]:.4f}, validation accuracy {accuracy:.4f}")

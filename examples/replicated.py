@@ -32,7 +32,7 @@ class Replicated(Strategy):
         mesh = meshes.row(meshes.make(1, setup.config.mesh.data), 0)
 
         def to_devices(batch: Batch) -> SpmdBatch:
-            count = np.full(1, batch.weights.sum() * mesh.size, np.float32)
+            count = np.full(1, batch.arrays.weights.sum() * mesh.size, np.float32)
             return meshes.put(mesh, P(), SpmdBatch(batch, None, count))
 
         features = Features(setup.graph, setup.trainer.widths, setup.trainer.learnable)

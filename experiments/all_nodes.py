@@ -12,5 +12,5 @@ def of_all_nodes(engine: Engine) -> Batch:
     """The batch of an epoch of the whole graph, in which every node is the row of its id: logits are of all, and shapes the same whatever the split."""
     (drawn,) = engine.batches.epoch(0)
     graph, model = engine.setup.graph, engine.trainer.model
-    blocks = jax.device_put(whole_graph(graph, len(model.layers), model.reads_own))
+    blocks = jax.device_put(whole_graph(graph, [graph.schema.target], len(model.layers), model.reads_own))
     return drawn.batch._replace(blocks=blocks, seeds=graph.splits["train"].astype(np.int32))

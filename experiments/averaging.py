@@ -81,7 +81,9 @@ def run(config: Config, graph: HetGraph) -> dict[str, Any]:
     """Train, and score the epoch that validation picks; returns the rest of the row."""
     engine, done, test, started = make_engine(config, graph), Progress(), {}, time.perf_counter()
     trainer, changed = engine.trainer, engine.setup.graph
-    blocks = jax.device_put(whole_graph(changed, len(trainer.model.layers), trainer.model.reads_own))
+    blocks = jax.device_put(
+        whole_graph(changed, [changed.schema.target], len(trainer.model.layers), trainer.model.reads_own)
+    )
     static = Features(graph, trainer.widths, trainer.learnable, multiplied=trainer.model.multiplied).static
     apply, state = jax.jit(trainer.model.apply), engine.init(config.train.seed)
     for epoch in range(config.train.epochs):

@@ -142,7 +142,7 @@ class Trained:
         state, seed = self.init(np.int32(options.seed)), np.int32(options.seed)
         while done.epoch < options.epochs and not done.out_of_patience(options):
             state, loss = self.step(state, self.static, batch, seed)
-            done.count(float(loss), len(batch.seeds), {})
+            done.count(float(loss), len(batch.arrays.weights), {})
             done.end_epoch()
             if done.epoch % options.evaluate_every == 0 or done.epoch == options.epochs:
                 learned = {t: table.rows for t, table in state.tables.items()}

@@ -105,7 +105,7 @@ def main() -> None:
     x, edges = setting(options.seed)
     schema = Schema(NODES, tuple(RELATIONS.values()), "b", 2)
     graph = build(schema, {RELATIONS[name]: tuple(ends) for name, ends in edges.items()}, x, np.zeros(15, int), {})
-    block, rows = whole_graph(graph, 2)[0], []
+    block, rows = whole_graph(graph, [graph.schema.target], 2)[0], []
     with tempfile.TemporaryDirectory() as folder, jax.default_matmul_precision("highest"):
         np.savez(
             Path(folder) / "in.npz",

@@ -179,7 +179,7 @@ def prepare(
         digests.require("plan", partitioning.digest, processes)
     engine = strategy.engine(run_setup, partitioning)
     if processes.count == 1:
-        evaluated = evaluated_together(graph, config.train.accuracy_nodes)
+        evaluated = evaluated_together(engine.setup.task, config.train.accuracy_nodes)
         sparse = engine.trainer.model.sparse(0, engine.given_features())
         precompile.before_evaluating(engine.trainer.model, graph, sum(map(len, evaluated)), sparse)
         precompile.before_multiplying(() if run_setup.regime.whole else sparse)
@@ -416,7 +416,7 @@ def end_epoch(run: Run, epoch: int) -> None:
 
 def validate(run: Run) -> tuple[metrics.Quality, float | None]:
     """Quality on the validation nodes, and accuracy on those training nodes that `train.accuracy_nodes` takes; both at once."""
-    validation, training = evaluated_together(run.graph, run.config.train.accuracy_nodes)
+    validation, training = evaluated_together(run.engine.setup.task, run.config.train.accuracy_nodes)
     chosen = run.config.train.threshold == "validation" and run.graph.multilabel
     threshold = None if chosen else metrics.HALF
     return evaluate(run, "validation", np.concatenate([validation, training]), len(validation), threshold)
@@ -432,7 +432,11 @@ def evaluate(
     Args:
       threshold: as of `metrics.quality`; None: the best for these nodes, which is given beside their quality.
     """
-    logits, labels, ordered = run.engine.logits(run.state, ids), run.graph.labels[ids], run.config.train.metric in AREAS
+    logits, labels, ordered = (
+        run.engine.outputs(run.state, ids),
+        run.graph.labels[ids],
+        run.config.train.metric in AREAS,
+    )
     if split == "test":
         logits = run.logits = stacked(run, logits)
     found = None
@@ -451,9 +455,9 @@ def stack(run: Run) -> None:
     """Weigh the logits of the state with those of the baselines, by the validation nodes, if that is asked for; process 0 keeps how."""
     ids, options, started = run.graph.splits["validation"], run.config.train, time.perf_counter()
     if options.stacking and len(ids):
-        logits = run.engine.logits(run.state, ids)
+        logits = run.engine.outputs(run.state, ids)
         if logits is not None:
-            chosen, weights = options.threshold == "validation", run.engine.trainer.class_weights
+            chosen, weights = options.threshold == "validation", run.engine.setup.task.class_weights
             run.stacked = stacking.fitted(logits, run.baselines, run.graph, chosen, weights)
         if run.stacked:
             stacking.save(run.stacked, run.workdir.path)

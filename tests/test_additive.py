@@ -54,7 +54,7 @@ def test_kernels_equal_plain_operations(monkeypatch, dropout):
 
 
 def test_it_equals_a_loop_and_its_gradients_finite_differences(way):
-    adjacency = whole_graph(random_graph(), 2)[0].adjacency["paper--cites--paper"]
+    adjacency = whole_graph(random_graph(), ["paper"], 2)[0].adjacency["paper--cites--paper"]
     rng, nodes = np.random.default_rng(0), len(adjacency.indptr) - 1
     given = arrays(rng, nodes, nodes, 2, 3)
     queries, keys, vector = map(np.asarray, given)
@@ -82,7 +82,7 @@ def test_it_equals_a_loop_and_its_gradients_finite_differences(way):
 
 @pytest.mark.parametrize("value", [2**31 - 1, -1, -(2**31), 3])
 def test_padding_is_not_read(way, value):
-    exact = whole_graph(random_graph(), 2)[0].adjacency["author--writes--paper"]
+    exact = whole_graph(random_graph(), ["paper"], 2)[0].adjacency["author--writes--paper"]
     sources, targets, edges = (len(exact.reverse_indptr) - 1, len(exact.indptr) - 1, len(exact.indices))
     given = arrays(np.random.default_rng(0), targets, sources, 2, 3)
     padded = pad_adjacency(exact, targets, sources, edges + 9)

@@ -33,7 +33,7 @@ from hetjax.sampling.sampler import group
 from hetjax.sampling.whole import whole_graph
 from hetjax.system import internals
 from hetjax.system.errors import InputError
-from tests.graphs import random_graph, smaller_graph
+from tests.graphs import random_graph, readout, smaller_graph
 
 HEADS, WIDTH = 2, 6
 TYPES = ("paper", "author", "topic", "venue")
@@ -53,7 +53,7 @@ def setting(graph, layer_class, **options):
     relations = tuple(relation for relation in graph.schema.relations if relation.target in TYPES)
     selves = TYPES if layer_class.self_term else ()
     layer = layer_class(relations, selves, TYPES, widths, WIDTH, heads=HEADS, **options)
-    block = whole_graph(graph, 2)[0]
+    block = whole_graph(graph, [graph.schema.target], 2)[0]
     params = jax.eval_shape(layer.init, jax.random.key(0), block, x)
     return layer, block, jax.tree.map(lambda leaf: jnp.asarray(rng.standard_normal(leaf.shape)), params), x
 
@@ -217,7 +217,7 @@ def test_merging_nothing_changes_nothing():
 
 def test_attention_does_not_read_padding(way):
     graph = random_graph()
-    exact = whole_graph(graph, 2)[0].adjacency["author--writes--paper"]
+    exact = whole_graph(graph, [graph.schema.target], 2)[0].adjacency["author--writes--paper"]
     sources, targets, edges = (len(exact.reverse_indptr) - 1, len(exact.indptr) - 1, len(exact.indices))
     rng = np.random.default_rng(0)
     keys, values = (jnp.asarray(rng.standard_normal((sources, 2, width))) for width in (3, 4))
@@ -359,10 +359,10 @@ class Doubled(nn.Module):
 @pytest.mark.parametrize("across", ["sum", "mean", "max"])
 def test_a_users_model_is_what_it_says(graph, across):
     model = hetjax.HGNN(None, lambda relation, features: Doubled(features), across, self_term=False)
-    stack = hgnn.build(model, graph.schema, dict.fromkeys(graph.schema.nodes, 3), hidden=4, layers=1)
+    stack = hgnn.build(model, graph.schema, dict.fromkeys(graph.schema.nodes, 3), readout(graph), hidden=4, layers=1)
     rng = np.random.default_rng(0)
     x = {name: jnp.asarray(rng.standard_normal((count, 3))) for name, count in graph.schema.nodes.items()}
-    blocks = whole_graph(graph, 1)
+    blocks = whole_graph(graph, [graph.schema.target], 1)
     params = stack.init(jax.random.key(0), blocks, x)
     found = stack.apply(params, 0, blocks[0], x, method="embed")["paper"]
     parts = []
@@ -384,10 +384,10 @@ def test_what_a_users_aggregation_gives_must_have_the_width_the_rows_and_the_dty
             return made(neighbour_sum(adjacency, sources))
 
     model = hetjax.HGNN(None, lambda relation, features: Wrong(), "sum", self_term=False)
-    stack = hgnn.build(model, graph.schema, dict.fromkeys(graph.schema.nodes, 3), hidden=3, layers=1)
+    stack = hgnn.build(model, graph.schema, dict.fromkeys(graph.schema.nodes, 3), readout(graph), hidden=3, layers=1)
     x = {name: jnp.ones((count, 3)) for name, count in graph.schema.nodes.items()}
     with pytest.raises(AssertionError, match=words):
-        jax.eval_shape(stack.init, jax.random.key(0), whole_graph(graph, 1), x)
+        jax.eval_shape(stack.init, jax.random.key(0), whole_graph(graph, [graph.schema.target], 1), x)
 
 
 def test_an_unknown_cross_relation_aggregation_is_named():

@@ -18,10 +18,11 @@ from hetjax.partition.neighbourhood import subgraphs
 from hetjax.partition.stream import command
 from hetjax.sharding.averaging.turns import Turns
 from hetjax.sharding.registry import make_engine
-from hetjax.sharding.strategy import Engine, setup
+from hetjax.sharding.strategy import setup
 from hetjax.system.errors import InputError
 from tests.conftest import random_graph
 from tests.equivalence import GRAPHS, MODELS, few, homogeneous, initial, setting
+from tests.graphs import in_chunks
 from tests.many import free_port, run
 from tests.test_command_line import SMALL, train
 from tests.test_raf import losses
@@ -139,7 +140,7 @@ def test_relations_that_partitions_fold_together_are_averaged_each_with_itself(m
             monkeypatch.setattr(grouping, "FEWEST", fewest)
             engine = engine_of(graph, 2, "full", MODELS["R-GCN"], every=1, partitions=2)
             state, losses = trained(engine, 4, wide=True)
-            found.append((losses, engine.gather(state).params, engine.logits(state, graph.splits["validation"])))
+            found.append((losses, engine.gather(state).params, engine.outputs(state, graph.splits["validation"])))
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9), *found)
 
 
@@ -158,9 +159,9 @@ def test_one_partition_averaged_every_step_is_ordinary_training(graph, mode, mon
         orders, "multiplies_first", lambda work: False
     )  # as each evaluation chooses by the rows it has room for
     monkeypatch.setattr("hetjax.sampling.whole.MOST", 0)  # all nodes, as partitions embed all of their own
-    in_chunks = Engine.logits(one, state, ids)
-    np.testing.assert_array_equal(other.logits(averaged, ids), in_chunks)
-    np.testing.assert_allclose(one.logits(state, ids), in_chunks, rtol=1e-5, atol=1e-6)
+    chunked = in_chunks(one, state, ids)
+    np.testing.assert_array_equal(other.outputs(averaged, ids), chunked)
+    np.testing.assert_allclose(one.outputs(state, ids), chunked, rtol=1e-5, atol=1e-6)
     jax.tree.map(np.testing.assert_array_equal, tuple(other.gather(averaged))[:4], tuple(one.gather(state)))
 
 
@@ -174,7 +175,7 @@ def test_partitions_that_take_turns_train_as_on_devices_of_their_own(devices):
         close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)  # noqa: E731
         jax.tree.map(close, tuple(some.gather(one))[1:4], tuple(many.gather(other))[1:4])
         ids = graph.splits["test"]
-        np.testing.assert_allclose(some.logits(one, ids), many.logits(other, ids), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(some.outputs(one, ids), many.outputs(other, ids), rtol=1e-4, atol=1e-5)
     held = {part: bool(member.engine.static) for part, member in some.members.items()}
     assert sum(held.values()) == devices and sum(bool(m.engine.static) for m in many.members.values()) == 3
     some.shard(some.gather(one))  # as a run does before it reads the test nodes
@@ -208,10 +209,10 @@ def test_a_subgraph_has_all_neighbours():
     engine = engine_of(graph, 2, "full", model, hops=2)
     state = engine.init(0)
     one = make_engine(setting(graph, "full", (1, 1, "single"), model, {}), graph)
-    expected = one.logits(one.init(0), np.arange(40))
+    expected = one.outputs(one.init(0), np.arange(40))
     for part, member in engine.members.items():
         own = member.sub.own["paper"]
-        found = member.engine.logits(state.parts[part].state, own)
+        found = member.engine.outputs(state.parts[part].state, own)
         np.testing.assert_allclose(found, expected[member.sub.nodes["paper"][own]], rtol=1e-4, atol=1e-5)
 
 

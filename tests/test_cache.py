@@ -229,7 +229,7 @@ def test_a_checkpoint_and_evaluation_are_the_same_wherever_features_live(tmp_pat
         checkpoints.save(1, engine.gather(state), {"best": None})
         restored = checkpoints.at(1).state(jax.eval_shape(engine.trainer.init, 0))
         sent = engine.traffic()
-        logits = engine.logits(engine.shard(restored), graph.splits["test"])
+        logits = engine.outputs(engine.shard(restored), graph.splits["test"])
         assert engine.traffic() == sent and any(one.kind == ROWS for one in sent)
         found.append([logits, *(np.array(leaf) for leaf in jax.tree.leaves(restored))])
     for one, other in zip(*found, strict=True):

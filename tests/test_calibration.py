@@ -21,10 +21,10 @@ from hetjax.models import precompile
 from hetjax.options.config import Config, Model, Train
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding.evaluate import Evaluator, evaluated_together
-from hetjax.sharding.trainer import make_trainer
 from hetjax.system.eager import eagerly
 from hetjax.train import count_orders
 from hetjax.training.progress import Progress, check_progress
+from tests.graphs import evaluated, trainer_of
 
 SLOWER = REFERENCE | {"move": 2 * REFERENCE["move"]}
 
@@ -110,7 +110,7 @@ def test_what_evaluation_folds_is_compiled_before(monkeypatch, model, authors, r
     graph = build(schema, edges, features, rng.integers(0, 3, 40), splits)
     given = {"heads": 2, "attention_dropout": 0.5 if alone else 0.0} if model != "rgcn" else {}
     layers = {"layers": 2, "hidden": 8}
-    trainer = make_trainer(graph, Config(model=Model(name=model, **layers, **given)), 1)
+    trainer = trainer_of(graph, Config(model=Model(name=model, **layers, **given)), 1)
     params = eagerly(trainer.weights, np.int32(0)).params
     expected, called = [], set()
     jax.clear_caches()  # of what was traced, whose operations were asked for then
@@ -125,7 +125,7 @@ def test_what_evaluation_folds_is_compiled_before(monkeypatch, model, authors, r
         return np.zeros(shape.shape, shape.dtype)
 
     monkeypatch.setattr(evaluator, "embed", traced)
-    evaluator.logits(params, {t: jnp.asarray(matrix) for t, matrix in graph.features.items()}, nodes)
+    evaluated(evaluator, params, {t: jnp.asarray(matrix) for t, matrix in graph.features.items()}, nodes)
     kernel = folded_attention_kernels.attend
     assert (kernel in expected) == (kernel in called)
     assert model == "rgcn" or relations != 1 or authors == 20 or expected

@@ -31,7 +31,7 @@ def test_logits_are_those_of_plain_matrices(model):
     engine = make_engine(setting(graph, "full", (1, 1), MODELS[model] | plain, {}), graph)
     state = engine.init(0)
     params = jax.tree.map(lambda leaf: np.asarray(leaf) + 0.1, state.params)["params"]
-    found = engine.logits(state._replace(params={"params": params}), np.arange(len(graph.labels)))
+    found = engine.outputs(state._replace(params={"params": params}), np.arange(len(graph.labels)))
     folded = engine.setup.graph  # with GCN's loops and weights
     (relation,) = folded.relations
     fold, h = dense(folded.relations[relation], len(graph.labels)), graph.features["node"].astype(float)
@@ -64,7 +64,7 @@ def test_attention_is_that_of_the_dense_layers_embeddings():
     engine = make_engine(setting(graph, "full", (1, 1), options, {}), graph)
     state = engine.init(0)
     params = jax.tree.map(lambda leaf: np.asarray(leaf) + 0.1, state.params)["params"]
-    found = engine.logits(state._replace(params={"params": params}), np.arange(len(graph.labels)))
+    found = engine.outputs(state._replace(params={"params": params}), np.arange(len(graph.labels)))
     (csc,), h = engine.setup.graph.relations.values(), graph.features["node"].astype(float)
     for depth in range(2):
         layer = params[f"dense_node_{depth}"]

@@ -60,7 +60,7 @@ def layers_by_sets(graph, cut):
 
 def same(graph, cut):
     found, expected = dependencies(graph, cut), layers_by_sets(graph, cut)
-    types = graph.schema.layer_types(cut.hops, cut.reads_own)
+    types = graph.schema.layer_types([graph.schema.target], cut.hops, cut.reads_own)
     assert [layer.layer for layer in found] == list(range(cut.hops, 0, -1))
     for layer, (number, *sets) in zip(found, expected, strict=True):
         assert set(layer.nodes) == types[number] and set(layer.needs) == types[number - 1]

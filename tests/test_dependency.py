@@ -680,5 +680,5 @@ def test_partitions_evaluate_as_one_device_does(graph, model, edges, parts, opti
         config = setting(graph, "minibatch", mesh, MODELS[model], given)
         config = dataclasses.replace(config, sampling=dataclasses.replace(config.sampling, evaluation_edges=edges))
         engine = make_engine(config, graph)
-        found.append(engine.logits(engine.init(0), ids))
+        found.append(engine.outputs(engine.init(0), ids))
     np.testing.assert_allclose(found[1], found[0], atol=2e-6 * np.abs(found[0]).max())

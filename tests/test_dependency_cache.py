@@ -87,7 +87,7 @@ def test_a_checkpoint_moves_between_places_and_strategies(tmp_path):
     ]
     plain, *others = engines
     plain_state, _ = plain.step(plain.init(3), next(plain.batches.epoch(0)).batch)
-    checkpoints, expected = Checkpoints(tmp_path / "checkpoints"), plain.logits(plain_state, ids)
+    checkpoints, expected = Checkpoints(tmp_path / "checkpoints"), plain.outputs(plain_state, ids)
     checkpoints.save(1, plain.gather(plain_state), {"best": None})
     like = jax.eval_shape(plain.trainer.init, 0)
     leaves = [np.array(leaf) for leaf in jax.tree.leaves(checkpoints.at(1).state(like))]
@@ -97,7 +97,7 @@ def test_a_checkpoint_moves_between_places_and_strategies(tmp_path):
         state = engine.shard(checkpoints.at(step).state(like))
         if step < 3:
             engine.fill_cache(tmp_path / "penalties.json")
-            np.testing.assert_array_equal(engine.logits(state, ids), expected)
+            np.testing.assert_array_equal(engine.outputs(state, ids), expected)
         whole = engine.gather(state)
         assert all(map(np.array_equal, jax.tree.leaves(whole), leaves))
         checkpoints.save(step + 1, whole, {"best": None})

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from hetjax.options.config import Config, Model
-from hetjax.sharding.trainer import make_trainer
 from hetjax.system import eager
 from hetjax.system.eager import eagerly
 from hetjax.tasks.metrics import ProgramCounter
 from tests.conftest import random_graph
+from tests.graphs import trainer_of
 
 
 def test_weights_are_those_of_one_program():
-    trainer = make_trainer(random_graph(0), Config(model=Model(name="rgat", hidden=8, feature_width=4)), 1)
+    trainer = trainer_of(random_graph(0), Config(model=Model(name="rgat", hidden=8, feature_width=4)), 1)
     expected, found = jax.jit(trainer.init)(np.int32(3)), eagerly(trainer.init, np.int32(3))
     assert jax.tree.structure(found) == jax.tree.structure(expected)
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected)):
@@ -55,7 +55,7 @@ def test_draws_are_those_of_one_program(monkeypatch, name, double, most):
 
 @pytest.mark.parametrize("model", ["rgcn", "rgat", "hgt"])
 def test_nothing_is_compiled_for_small_weights(model):
-    trainer = make_trainer(random_graph(0), Config(model=Model(name=model, hidden=8, feature_width=4)), 1)
+    trainer = trainer_of(random_graph(0), Config(model=Model(name=model, hidden=8, feature_width=4)), 1)
     programs = ProgramCounter()
     eagerly(trainer.init, np.int32(3))
     assert programs.count == 0
@@ -100,7 +100,7 @@ def test_other_generators_are_left_to_jax():
 @pytest.mark.optimised
 def test_less_effort_of_the_compiler_changes_last_bits_at_most(monkeypatch):
     monkeypatch.setattr(eager, "MOST", 0)  # all by XLA
-    trainer = make_trainer(random_graph(0), Config(model=Model(name="hgt", hidden=8, feature_width=4)), 1)
+    trainer = trainer_of(random_graph(0), Config(model=Model(name="hgt", hidden=8, feature_width=4)), 1)
     (equation,) = jax.make_jaxpr(jax.jit(jnp.sin))(jnp.float32(0)).eqns
     assert eager.LITTLE in eager._quick_to_compile(equation).params.values()
     found = eagerly(trainer.init, np.int32(3))

@@ -52,7 +52,7 @@ def test_simple_hgn_is_what_the_paper_says(logits):
         x = {t: jnp.asarray(rng.standard_normal((graph.schema.nodes[t], WIDTH))) for t in TYPES}
         relations = tuple(r for r in graph.schema.relations if r.source in TYPES and r.target in TYPES)
         layer = SimpleHGN(relations, TYPES, TYPES, dict.fromkeys(TYPES, WIDTH), WIDTH, heads=HEADS, logits=logits)
-        block = whole_graph(graph, 2)[0]
+        block = whole_graph(graph, [graph.schema.target], 2)[0]
         params = jax.eval_shape(layer.init, jax.random.key(0), block, x)
         params = jax.tree.map(lambda leaf: jnp.asarray(0.5 * rng.standard_normal(leaf.shape)), params)
         found = layer.apply(params, block, x)

@@ -32,7 +32,7 @@ def test_metagraph_keeps_parallel_relations(graph):
 
 
 def test_layer_types_reach_down_from_the_target(graph):
-    needed = graph.schema.layer_types(2)
+    needed = graph.schema.layer_types([graph.schema.target], 2)
     assert needed[2] == {"paper"}
     assert needed[1] == {"paper", "author", "venue", "topic"}
     assert needed[0] == needed[1] | {"ghost"}

@@ -23,6 +23,7 @@ from hetjax.sharding.strategy import setup
 from hetjax.system.errors import InputError
 from tests.conftest import random_graph
 from tests.equivalence import homogeneous, weighted
+from tests.graphs import evaluated
 
 HEADS, WIDTH = 2, 6
 NAMES = ("gcn", "sage", "gin", "gat", "gatv2")
@@ -154,7 +155,7 @@ def setting(name, graph, **options):
     selves = types if layer_class.self_term else ()
     widths = {t: matrix.shape[1] for t, matrix in x.items()}
     layer = layer_class(relations, selves, types, widths, WIDTH, **own, **options)
-    block = whole_graph(models.changed(name, graph), 2)[0]
+    block = whole_graph(models.changed(name, graph), [graph.schema.target], 2)[0]
     block = block._replace(self_rows=dict.fromkeys(types), targets={})
     params = jax.eval_shape(layer.init, jax.random.key(0), block, x)
     return layer, block, jax.tree.map(lambda leaf: jnp.asarray(rng.standard_normal(leaf.shape)), params), x
@@ -217,17 +218,19 @@ def test_whole_graph_mini_batches_and_evaluation_agree(name, chosen):
     given = setup(Config(model=Model(name, hidden=WIDTH, **options), sampling=Sampling(mode="full")), graph)
     graph, model, rng = given.graph, given.trainer.model, np.random.default_rng(0)
     x = {t: rng.standard_normal((graph.schema.nodes[t], w)).astype(np.float32) for t, w in model.widths.items()}
-    blocks = whole_graph(graph, 2, model.reads_own)
+    blocks = whole_graph(graph, [graph.schema.target], 2, model.reads_own)
     params = jax.jit(model.init)(jax.random.key(0), blocks, x)
     whole = jax.jit(model.apply)(params, blocks, x)
     seeds = np.array([7, 3, 39, 0, 21], np.int32)
     sample = Sampler(graph, reads_own=model.reads_own).sample({graph.schema.target: seeds}, (ALL, ALL), (0,))
     rows = {t: x[t][ids] for t, ids in sample.inputs.items()}
-    needed = jax.jit(model.apply)(params, needed_graph(Sampler(graph, reads_own=model.reads_own), seeds, 2), x)
+    needed = jax.jit(model.apply)(
+        params, needed_graph(Sampler(graph, reads_own=model.reads_own), {graph.schema.target: seeds}, 2), x
+    )
     np.testing.assert_allclose(needed, whole[np.sort(seeds)], rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(jax.jit(model.apply)(params, sample.blocks, rows), whole[seeds], rtol=1e-6, atol=1e-6)
     few = dataclasses.replace(graph, splits=dict.fromkeys(graph.splits, seeds[:2]))
-    found = Evaluator(model, few, 30).logits(params, x, seeds)
+    found = evaluated(Evaluator(model, few, 30), params, x, seeds)
     np.testing.assert_allclose(found, whole[seeds], rtol=1e-6, atol=1e-6)
 
 

@@ -13,6 +13,7 @@ from hetjax.sampling.whole import whole_graph
 from hetjax.sharding.registry import make_engine
 from tests.conftest import random_graph
 from tests.equivalence import few
+from tests.graphs import readout
 
 
 @pytest.mark.parametrize("name", ["rgcn", "sage", "gcn", "gin"])
@@ -20,7 +21,7 @@ def test_a_layer_and_its_gradients_are_the_same(name, monkeypatch):
     """In double precision, wherever it pays or not."""
     monkeypatch.setattr(known, "_pays", lambda *_: True)
     graph = few("cites", "writes", "written_by", "of")
-    (block,) = whole_graph(graph, 1)
+    (block,) = whole_graph(graph, [graph.schema.target], 1)
     with jax.enable_x64(True):
         x = {t: jnp.asarray(matrix, float) for t, matrix in graph.features.items()}
         widths = {t: matrix.shape[1] for t, matrix in x.items()}
@@ -28,7 +29,7 @@ def test_a_layer_and_its_gradients_are_the_same(name, monkeypatch):
         for t in graph.schema.nodes.keys() - widths.keys():
             x[t], widths[t] = jnp.asarray(rng.standard_normal((graph.schema.nodes[t], 5))), 5
         static = {t: x[t] for t in graph.features}
-        built = hgnn.build(models.find(name), graph.schema, widths, 6, 1)
+        built = hgnn.build(models.find(name), graph.schema, widths, readout(graph), 6, 1)
         layer = built.layers[0]
         params = layer.init(jax.random.key(0), block, x)
         params = jax.tree.map(lambda leaf: leaf.astype(float), params)

@@ -18,6 +18,7 @@ from hetjax.tasks.label_inputs import propagated, with_labels, without_labels
 from hetjax.tasks.label_propagation import ways
 from tests.conftest import random_graph
 from tests.equivalence import MODELS, compare, few, homogeneous, several_labels
+from tests.graphs import evaluated
 
 GRAPHS = {
     "several relations": lambda: random_graph(5),
@@ -49,7 +50,7 @@ def logits(graph: HetGraph, *others: HetGraph, name: str, layers: int = 3, **opt
     state = eagerly(made.trainer.init, np.int32(0))
     learned = {name: np.asarray(table.rows) for name, table in state.tables.items()}
     evaluator, nodes = Evaluator(made.trainer.model, made.graph, 10**6), np.arange(len(graph.labels))
-    return [evaluator.logits(state.params, dict(one.features) | learned, nodes) for one in (made.graph, *others)]
+    return [evaluated(evaluator, state.params, dict(one.features) | learned, nodes) for one in (made.graph, *others)]
 
 
 @pytest.mark.parametrize("graph", GRAPHS)

@@ -67,7 +67,7 @@ def test_all_partitions_together_are_the_model_of_one_device():
     for name in SHAPES:
         for hops in (1, 2, 3):
             schema = SHAPES[name].schema()
-            needed = schema.layer_types(hops)
+            needed = schema.layer_types([schema.target], hops)
             model = Metatree(schema, (schema.target,), hops)
             program = model.local_model(model.roots)
             for layer, folds in enumerate(program.layers):
@@ -107,7 +107,7 @@ def test_partitions_programs_sum_to_the_model(schema, hops, exchange, self_term,
         own = {t: sources.get(t, np.zeros(schema.nodes[t])) for t in types}
         return {t: finish(fold(layer, *folds, t, sources, own[t]), own[t]) for t in types}
 
-    for layer, needed in enumerate(schema.layer_types(hops, tree.reads_own)[1:]):
+    for layer, needed in enumerate(schema.layer_types([schema.target], hops, tree.reads_own)[1:]):
         whole = made(layer, (schema.relations, needed if self_term else ()), whole, needed)
 
     groups: dict[int, list] = {}

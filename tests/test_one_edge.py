@@ -22,6 +22,7 @@ from hetjax.sharding import evaluate
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.single import reading, strategy
 from tests.conftest import random_graph
+from tests.graphs import evaluated, readout
 
 HGT = {"name": "hgt", "heads": 2}
 MODELS = {
@@ -64,7 +65,7 @@ def tables(seed: int = 0):
 
 def layer_of(model, graph, **own):
     """A layer of all relations and types."""
-    built = hgnn.build(model, graph.schema, {}, 6, 1, **own)
+    built = hgnn.build(model, graph.schema, {}, readout(graph), 6, 1, **own)
     return built.layers[0].clone(relations=graph.schema.relations, targets=tuple(graph.schema.nodes))
 
 
@@ -183,7 +184,7 @@ def _trained(graph, name, mode, monkeypatch, replaced: bool):
         whole = engine.gather(state)
         learned = {t: np.asarray(table.rows) for t, table in whole.tables.items()}
         evaluator = evaluate.Evaluator(engine.trainer.model, graph, 100)
-        logits = evaluator.logits(whole.params, {**engine.given_features(), **learned}, graph.splits["test"])
+        logits = evaluated(evaluator, whole.params, {**engine.given_features(), **learned}, graph.splits["test"])
     assert isinstance(engine.features.static["shop"], SparseRows) or mode == "minibatch"
     assert (OneEdge in stood) == replaced and attended and OneEdge not in attended
     return losses, jax.tree.map(np.asarray, (whole.params, learned)), logits

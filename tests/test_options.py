@@ -13,10 +13,11 @@ from hetjax.inference import trained
 from hetjax.kernels import tables
 from hetjax.kernels.adamw import AdamW
 from hetjax.kernels.tables import RowAdam, Shape, Table
-from hetjax.options.config import Config, Train
-from hetjax.sharding.trainer import class_weights, cross_entropy, schedule, with_weights_in_order
+from hetjax.options.config import Train
+from hetjax.sharding.trainer import schedule
 from hetjax.system.eager import eagerly
 from hetjax.system.errors import InputError
+from hetjax.tasks.node_classification import class_weights, cross_entropy, weights_in_order
 from hetjax.training import run_options
 from tests.conftest import random_graph
 from tests.equivalence import several_labels
@@ -84,7 +85,7 @@ def test_weights_of_classes_are_given_by_name_in_any_order():
     named = dataclasses.replace(graph, names=Names(classes=Ids(["rare", "b=c", "usual"])))
 
     def in_order(graph, *weights):
-        return with_weights_in_order(Config(train=Train(class_weights=weights)), graph).train.class_weights
+        return weights_in_order(graph, Train(class_weights=weights).class_weights)
 
     assert in_order(named, "usual=1", "b=c=0.5", "rare=2e1") == (20, 0.5, 1)
     assert in_order(graph, "2=1", "0=3", "1=2") == (3, 2, 1)
@@ -149,9 +150,11 @@ def test_smoothing_reaches_the_loss():
     _, trainer, static = setting(graph)
     state, drawn = eagerly(trainer.init, np.int32(0)), whole_graph(graph, 2)
     learned = {name: table.rows for name, table in state.tables.items()}
-    logits = jax.jit(trainer.model.apply)(state.params, drawn.batch.blocks, static | learned)[drawn.batch.seeds]
+    logits = jax.jit(trainer.model.apply)(state.params, drawn.batch.blocks, static | learned)[
+        drawn.batch.seeds["paper"]
+    ]
     found = jax.jit(trainer._replace(label_smoothing=0.2).loss)(state.params, learned, static, drawn.batch)
-    np.testing.assert_allclose(found, cross_entropy(logits, drawn.batch.labels, 0.2).mean(), rtol=1e-6)
+    np.testing.assert_allclose(found, cross_entropy(logits, drawn.batch.arrays.labels, 0.2).mean(), rtol=1e-6)
 
 
 class Descent:

@@ -106,20 +106,20 @@ def test_evaluates_on_slices_and_moves_to_another_mesh(model, monkeypatch):
     state, _ = here.step(here.init(0), next(here.batches.epoch(0)).batch)
     whole = here.gather(state)
     alone = engine_on((1, 1))
-    expected = alone.logits(alone.shard(whole), ids)
+    expected = alone.outputs(alone.shard(whole), ids)
     asked, layer = [], here.evaluation._layer
     here.evaluation._layer = lambda *about: asked.append(about[2]) or layer(*about)
-    np.testing.assert_allclose(here.logits(state, ids), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(here.outputs(state, ids), expected, rtol=1e-4, atol=1e-5)
     assert asked == sorted(asked), "another process, whose sets have another order, would wait for another type"
     monkeypatch.setattr("hetjax.sampling.whole.MOST", 1)
     asked, here.evaluation.evaluator.reached, here.evaluation.evaluator.asked = [], None, ids[:0]
     here.evaluation._layer = lambda *about: asked.append(len(about[3])) or layer(*about)
-    np.testing.assert_allclose(here.logits(state, ids[:2]), expected[:2], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(here.outputs(state, ids[:2]), expected[:2], rtol=1e-4, atol=1e-5)
     assert sum(asked) < sum(HAUNTED.schema.nodes[t] for t in here.evaluation.evaluator.needed[1])
     for mesh in (sliced(2), (2, 1, "raf", 2)):
         there = engine_on(mesh)
         moved = there.shard(whole)
-        np.testing.assert_allclose(there.logits(moved, ids), expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(there.outputs(moved, ids), expected, rtol=1e-4, atol=1e-5)
         for one, other in zip(jax.tree.leaves(there.gather(moved)), jax.tree.leaves(whole), strict=True):
             np.testing.assert_array_equal(one, other)
 

@@ -32,7 +32,7 @@ from hetjax.system.eager import eagerly
 from hetjax.system.errors import InputError
 from hetjax.train import main
 from tests.equivalence import GRAPHS, MODELS, compare, setting
-from tests.graphs import random_graph, smaller_graph
+from tests.graphs import random_graph, readout, smaller_graph
 from tests.test_command_line import SMALL, train
 
 
@@ -83,8 +83,8 @@ def test_evaluation_equals_one_device(model):
     alone, spread = make_engine(one, graph), make_engine(many, graph)
     assert all(len(part.relations) < len(graph.relations) for part in spread.site.graphs.values())
     state, ids = eagerly(alone.trainer.init, np.int32(0)), graph.splits["test"]
-    expected = alone.logits(state, ids)
-    found = spread.logits(spread.shard(state), ids)
+    expected = alone.outputs(state, ids)
+    found = spread.outputs(spread.shard(state), ids)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
@@ -222,9 +222,9 @@ def test_a_fold_that_looks_at_no_target_is_given_none(looks):
     model = HGNN(None, lambda relation, features: Zeros(features), reads_target=looks)
     graph = random_graph()
     widths = {name: matrix.shape[1] for name, matrix in graph.features.items()}
-    stack = hgnn.build(model, graph.schema, widths, 4, 1)
+    stack = hgnn.build(model, graph.schema, widths, readout(graph), 4, 1)
     features = {name: jnp.zeros((graph.schema.nodes[name], width)) for name, width in stack.widths.items()}
-    stack.init(jax.random.key(0), whole_graph(graph, 1), features)
+    stack.init(jax.random.key(0), whole_graph(graph, [graph.schema.target], 1), features)
     assert seen and all((targets is not None) == looks for targets in seen)
 
 

@@ -55,8 +55,8 @@ def test_pieces_are_evaluated_as_one():
     options = {"cut": ("writes=2", "cites=2")}
     other = make_engine(setting(graph, "minibatch", (4, 1, "raf"), model, {"options": options}), graph)
     ids = graph.splits["test"]
-    expected = one.logits(one.init(0), ids)
-    np.testing.assert_allclose(other.logits(other.init(0), ids), expected, rtol=1e-4, atol=1e-5)
+    expected = one.outputs(one.init(0), ids)
+    np.testing.assert_allclose(other.outputs(other.init(0), ids), expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("fanout", [ALL, 2, 5])

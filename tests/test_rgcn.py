@@ -68,7 +68,7 @@ def make_layer(graph, x, bases=0, width=4, **options):
         bases=bases,
         **options,
     )
-    block = whole_graph(graph, 2)[0]
+    block = whole_graph(graph, [graph.schema.target], 2)[0]
     params = jax.jit(layer.init)(jax.random.key(1), block, x)
     # Biases start as zeros, which would hide a missing one.
     return (
@@ -173,7 +173,7 @@ def test_sums_do_not_read_padding(way, weights):
 @pytest.mark.parametrize("reverse", [True, False])
 def test_sums_equal_a_loop(way, reverse, weights):
     graph = random_graph(2)
-    for key, adjacency in whole_graph(graph, 2)[0].adjacency.items():
+    for key, adjacency in whole_graph(graph, [graph.schema.target], 2)[0].adjacency.items():
         source = key.split("--")[0]
         x = jnp.asarray(np.random.default_rng(0).standard_normal((graph.schema.nodes[source], 3)))
         adjacency = weighed(adjacency) if weights else adjacency
@@ -262,7 +262,7 @@ def test_normalisation_and_dropout(graph):
 def test_weights_do_not_depend_on_the_other_relations(graph):
     """A partition that holds some relations starts from the same weights for them as one that holds all."""
     widths = dict.fromkeys(graph.schema.nodes, 5)
-    whole = whole_graph(graph, 1)[0]
+    whole = whole_graph(graph, [graph.schema.target], 1)[0]
     x = {name: jnp.ones((count, 5)) for name, count in graph.schema.nodes.items()}
     relations = graph.schema.into("paper")
 
@@ -303,8 +303,8 @@ def test_slices_of_a_row_are_the_matrices_of_one_hot_features(graph, bases, shar
     assert widths["author"] == width * ((bases or 2) + (not share)) and widths["topic"] == width * (bases or 1)
     rows = {t: jnp.asarray(rng.standard_normal((graph.schema.nodes[t], widths[t]))) for t in learned}
     layer = RGCNLayer(widths=widths, **place, **options)
-    block = whole_graph(graph, 1)[0]._replace(self_rows=dict.fromkeys(types))
-    block = block._replace(adjacency=whole_graph(graph, 2)[0].adjacency)
+    block = whole_graph(graph, [graph.schema.target], 1)[0]._replace(self_rows=dict.fromkeys(types))
+    block = block._replace(adjacency=whole_graph(graph, [graph.schema.target], 2)[0].adjacency)
     params = layer.init(jax.random.key(0), block, rows)
     found = jax.jit(layer.apply)(params, block, rows)
 

@@ -30,6 +30,7 @@ from hetjax.system.arrays import ALIGNMENT, aligned
 from hetjax.system.errors import InputError
 from tests.conftest import random_graph
 from tests.equivalence import GRAPHS, MODELS, setting
+from tests.graphs import readout
 
 KEY = draw.key(1, 2, 3)
 
@@ -189,7 +190,7 @@ def test_padding_keeps_the_edges(graph):
 
 def mini_batches(graph, size: int, fanouts, seed: int = 0, limit: int = 0, threads: int = 0) -> SingleBatches:
     regime = mini_batch_regime(len(graph.splits["train"]), size, fanouts, limit, threads)
-    return SingleBatches(Sampler(graph), regime, seed)
+    return SingleBatches(Sampler(graph), readout(graph), regime, seed)
 
 
 def test_an_epoch_can_be_entered_at_any_step():
@@ -202,11 +203,11 @@ def test_an_epoch_can_be_entered_at_any_step():
     entered = list(resumed.epoch(2, first=4))
     for one, other in zip(plain[4:], entered, strict=True):
         assert one.capacities == other.capacities
-        assert np.array_equal(one.batch.labels, other.batch.labels)
+        assert np.array_equal(one.batch.arrays.labels, other.batch.arrays.labels)
         for block, other_block in zip(one.batch.blocks, other.batch.blocks):
             for key, edges in block.adjacency.items():
                 assert all(np.array_equal(a, b) for a, b in zip(edges, other_block.adjacency[key]) if a is not None)
-    seeds = np.concatenate([drawn.batch.labels[: drawn.nodes] for drawn in plain])
+    seeds = np.concatenate([drawn.batch.arrays.labels[: drawn.nodes] for drawn in plain])
     assert sorted(seeds.tolist()) == sorted(graph.labels[graph.splits["train"]].tolist())
 
 
@@ -339,7 +340,7 @@ def test_an_error_in_a_thread_is_raised_at_its_batch():
 
 
 def test_the_whole_graph_holds_what_each_layer_needs(graph):
-    first, last = whole_graph(graph, 2)
+    first, last = whole_graph(graph, [graph.schema.target], 2)
     assert set(last.self_rows) == {"paper"} and set(first.self_rows) == {"paper", "author", "venue", "topic"}
     assert all(rows is None for rows in [*first.self_rows.values(), *last.self_rows.values()])
     assert set(last.adjacency) == {relation.key for relation in graph.schema.into("paper")}
@@ -455,7 +456,7 @@ def test_weights_follow_their_edges_into_padded_blocks(graph):
             assert edges.weights.dtype == np.float32 and len(edges.weights) == len(edges.indices)
             given = padded.adjacency[key].weights
             assert np.array_equal(given[: len(edges.weights)], edges.weights) and not given[len(edges.weights) :].any()
-    for key, edges in whole_graph(weighted, 2)[0].adjacency.items():
+    for key, edges in whole_graph(weighted, [weighted.schema.target], 2)[0].adjacency.items():
         (relation,) = (r for r in graph.relations if r.key == key)
         np.testing.assert_array_equal(edges.weights, weights[relation])
 

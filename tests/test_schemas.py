@@ -11,9 +11,9 @@ from hetjax.kernels.partials import Attention, attended
 from hetjax.kernels.segment import by_source
 from hetjax.sampling.blocks import Adjacency
 from hetjax.sampling.sampler import ALL
-from hetjax.sharding.trainer import make_trainer
 from hetjax.system.eager import eagerly
 from tests.equivalence import alone, apart, compare, few, setting
+from tests.graphs import trainer_of
 from tests.schemas import BOUND, found, random_case
 
 RGAT, HGT = {"name": "rgat", "heads": 2}, {"name": "hgt", "heads": 2, "softmax": "relation"}
@@ -63,7 +63,7 @@ def test_l2_pulls_at_the_rows_that_a_batch_reads_and_with_the_whole_graph_at_all
     """Both have all neighbours: they differ by the penalty of the rows of b that no training node reaches, and by nothing else."""
     graph, model, l2 = small(), {"one_hot": True}, 0.1
     whole, mini = (alone(graph, mode, model, steps=1, l2=l2) for mode in ("full", "minibatch"))
-    trainer = make_trainer(graph, setting(graph, "full", (1, 1), model, {}), steps=1)
+    trainer = trainer_of(graph, setting(graph, "full", (1, 1), model, {}), steps=1)
     unread = np.asarray(eagerly(trainer.init, np.int32(0)).tables["b"].rows)[1:]
     np.testing.assert_allclose(whole.losses - mini.losses, l2 * np.sum(unread**2), rtol=1e-4)
     np.testing.assert_allclose(whole.gradients["b"][1:], 2 * l2 * unread, rtol=1e-6)

@@ -20,6 +20,7 @@ from hetjax.system.eager import eagerly
 from hetjax.system.errors import InputError
 from tests.conftest import random_graph
 from tests.equivalence import compare, few, several_labels
+from tests.graphs import evaluated
 from tests.test_label_inputs import logits, relabelled
 
 SEHGNN = {"name": "sehgnn", "layers": 1, "heads": 2, "residual": True, "dropout": 0.3, "input_dropout": 0.1}
@@ -192,8 +193,11 @@ def test_the_logits_are_those_of_the_equations(norm):
     gamma = {"fuse": state.params["params"]["layers_0"]["fuse"] | {"gamma": np.float32(0.7)}}
     params = {"params": state.params["params"] | {"layers_0": state.params["params"]["layers_0"] | gamma}}
     assert not state.tables and len(graph.schema.relations) == 5
-    found = Evaluator(made.trainer.model, made.graph, 10**6).logits(
-        params, dict(made.graph.features), np.arange(len(graph.labels))
+    found = evaluated(
+        Evaluator(made.trainer.model, made.graph, 10**6),
+        params,
+        dict(made.graph.features),
+        np.arange(len(graph.labels)),
     )
     np.testing.assert_allclose(found, by_hand(params["params"], graph, 2, norm), atol=2e-5)
 

@@ -28,7 +28,7 @@ from hetjax.system import runtime
 from hetjax.system.eager import eagerly
 from hetjax.tasks import metrics
 from hetjax.train import main
-from tests.graphs import random_graph, smaller_graph
+from tests.graphs import evaluated, random_graph, readout, smaller_graph
 
 
 def setting(graph, layers=2, **options):
@@ -51,12 +51,14 @@ def whole_graph(graph, layers: int, reads_own: bool = True):
 
 def whole_batches(graph, layers: int, reads_own: bool = True) -> SingleBatches:
     sampler = Sampler(graph, reads_own=reads_own, named=True)
-    return SingleBatches(sampler, whole_graph_regime(len(graph.splits["train"]), layers), 0)
+    return SingleBatches(sampler, readout(graph), whole_graph_regime(len(graph.splits["train"]), layers), 0)
 
 
 def sampled(sampler: Sampler, size: int) -> SingleBatches:
     """Mini-batches of so many seeds, two layers."""
-    return SingleBatches(sampler, mini_batch_regime(len(sampler.graph.splits["train"]), size, (4, 3)), 1)
+    return SingleBatches(
+        sampler, readout(sampler.graph), mini_batch_regime(len(sampler.graph.splits["train"]), size, (4, 3)), 1
+    )
 
 
 def whole_rows(graph, rows, batch, node_type):
@@ -145,7 +147,7 @@ def test_the_whole_graph_holds_what_training_nodes_depend_on(training, reads_own
         same = {key for key, edges in other.adjacency.items() if edges is one.adjacency[key] and len(edges.indices)}
         assert bool(same) == (len(training) == 40 and reads_own)
     assert counts[2] != counts[0]
-    types = graph.schema.layer_types(3, reads_own)[1:]
+    types = graph.schema.layer_types([graph.schema.target], 3, reads_own)[1:]
     reached = Chunks(graph, 7, reads_own).reached(np.sort(np.array(training, np.int32)), types)
     folded = [{key: edges.targets for key, edges in block.adjacency.items()} for block in blocks]
     assert folded == [{r.key: len(nodes[r.target]) for r in graph.relations if r.target in nodes} for nodes in reached]
@@ -185,14 +187,14 @@ def test_evaluation_is_exact_in_chunks_of_any_size_and_on_the_whole_graph(option
     ids = graph.splits["test"]
     rows = {name: np.asarray(table) for name, table in learned.items()}
     for edges in (1, 30, 10**6):
-        found = Evaluator(trainer.model, graph, edges).logits(state.params, dict(graph.features) | rows, ids)
+        found = evaluated(Evaluator(trainer.model, graph, edges), state.params, dict(graph.features) | rows, ids)
         np.testing.assert_allclose(found, np.asarray(expected)[ids], rtol=1e-4, atol=1e-6)
     monkeypatch.setattr("hetjax.sampling.whole.MOST", 1)
     evaluator, counts = Evaluator(trainer.model, graph, 30, asked=ids[:2]), {}
     layer = evaluator._layer
     evaluator._layer = lambda *given: counts.update({given[2:4]: len(given[4])}) or layer(*given)
     for asked in (ids[1:2], ids[:1], ids[:4]):
-        found = evaluator.logits(state.params, dict(graph.features) | rows, asked)
+        found = evaluated(evaluator, state.params, dict(graph.features) | rows, asked)
         np.testing.assert_allclose(found, np.asarray(expected)[asked], rtol=1e-4, atol=1e-6)
         least = {(0, t): len(nodes) for t, nodes in evaluator.reached[0].items()} | {(1, "paper"): len(asked)}
         assert counts == least and counts[0, "paper"] < graph.schema.nodes["paper"]
@@ -202,7 +204,7 @@ def test_evaluation_is_exact_in_chunks_of_any_size_and_on_the_whole_graph(option
         *(graph.splits[split] for split in ("test", "validation")),
         np.random.default_rng(0).permutation(len(graph.labels)),
     ):
-        np.testing.assert_allclose(engine.logits(held, ids), np.asarray(expected)[ids], rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(engine.outputs(held, ids), np.asarray(expected)[ids], rtol=1e-4, atol=1e-6)
     assert engine.whole.computed._cache_size() == 2  # one for both splits, one more for nodes of neither
 
 
@@ -212,13 +214,13 @@ def test_the_whole_graph_is_evaluated_alike_whatever_is_asked_for_first():
     for splits in (("validation", "test"), ("test", "validation")):
         engine = make_engine(config, graph)
         state = engine.init(0)
-        found.append({split: engine.logits(state, graph.splits[split]) for split in splits})
-        assert engine.logits(state, graph.splits["test"][:0]).shape == (0, 3)
+        found.append({split: engine.outputs(state, graph.splits[split]) for split in splits})
+        assert engine.outputs(state, graph.splits["test"][:0]).shape == (0, 3)
         assert engine.whole.computed._cache_size() == 1
     jax.tree.map(np.testing.assert_array_equal, *found)
     config = dataclasses.replace(config, sampling=dataclasses.replace(config.sampling, evaluation_edges=1))
     engine = make_engine(config, graph)  # whose batch was not drawn: no number of edges is known to fit
-    chunks = engine.logits(engine.init(0), graph.splits["test"])
+    chunks = engine.outputs(engine.init(0), graph.splits["test"])
     assert not engine.whole.computed._cache_size() and engine.evaluator.embed._cache_size()
     np.testing.assert_allclose(chunks, found[0]["test"], rtol=1e-4, atol=1e-6)
     engine.batches.prepare()
@@ -246,7 +248,7 @@ def test_evaluation_gathers_one_hot_rows_chunk_by_chunk():
         return embed(params, block, x, depth=depth, **rest)
 
     evaluator.embed = seen
-    evaluator.logits(state.params, dict(graph.features) | rows, graph.splits["test"])
+    evaluated(evaluator, state.params, dict(graph.features) | rows, graph.splits["test"])
     assert first and not any(isinstance(rows, jax.Array) for rows in first)
 
 
@@ -257,7 +259,7 @@ def test_evaluation_compiles_one_program_per_layer_and_type():
     evaluator = Evaluator(trainer.model, graph, 25, asked=asked)
     rows = {name: np.asarray(table.rows) for name, table in state.tables.items()}
     for split in ("validation", "test"):
-        evaluator.logits(state.params, dict(graph.features) | rows, graph.splits[split])
+        evaluated(evaluator, state.params, dict(graph.features) | rows, graph.splits[split])
     assert evaluator.embed._cache_size() <= 4 + 2  # the last layer once per split's shapes
 
 
@@ -279,7 +281,7 @@ def poison(batch, graph):
         block._replace(adjacency={key: spoil(edges) for key, edges in block.adjacency.items()})
         for block in batch.blocks
     )
-    empty = np.asarray(batch.weights) == 0
+    empty = np.asarray(batch.arrays.weights) == 0
     inputs = {
         name: np.where(np.asarray(ids) == NO_NODE, 2**31 - 1 - rng.integers(0, 1000, len(ids)), ids).astype(np.int32)
         for name, ids in batch.inputs.items()
@@ -287,8 +289,8 @@ def poison(batch, graph):
     return batch._replace(
         blocks=blocks,
         inputs=inputs,
-        labels=np.where(empty, 2**31 - 1, batch.labels).astype(np.int32),
-        seeds=np.where(empty, 2**31 - 1, batch.seeds).astype(np.int32),
+        arrays=batch.arrays._replace(labels=np.where(empty, 2**31 - 1, batch.arrays.labels).astype(np.int32)),
+        seeds={t: np.where(empty, 2**31 - 1, rows).astype(np.int32) for t, rows in batch.seeds.items()},
     )
 
 
@@ -300,7 +302,7 @@ def test_poisoned_padding_changes_nothing():
     drawn = list(batches.epoch(0))
     assert drawn[-1].nodes < 48
     spoiled = poison(drawn[-1].batch, graph)
-    assert not np.array_equal(spoiled.labels, drawn[-1].batch.labels)
+    assert not np.array_equal(spoiled.arrays.labels, drawn[-1].batch.arrays.labels)
     state, step = eagerly(trainer.init, np.int32(0)), jax.jit(trainer.step)
     chex.assert_trees_all_equal(step(state, static, drawn[-1].batch, 0), step(state, static, spoiled, 0))
 
@@ -460,7 +462,7 @@ def test_a_step_of_the_whole_graph_alone_has_options_of_its_own(monkeypatch, mod
         with pytest.raises(jax.errors.JaxRuntimeError, match="no_such_option"):
             engine.step(engine.init(0), batch)
         with pytest.raises(jax.errors.JaxRuntimeError, match="no_such_option"):
-            engine.logits(engine.init(0), graph.splits["test"])
+            engine.outputs(engine.init(0), graph.splits["test"])
     else:
         engine.step(engine.init(0), batch)
     assert asked == [("cpu", jaxlib.__version__)] * (mode == "full")

@@ -62,7 +62,7 @@ def test_training_and_evaluation_are_the_same(monkeypatch, name, mode, model):
             kept = {t for t, matrix in engine.static.items() if isinstance(matrix, SparseRows)}
             floating = {t for t, matrix in graph.features.items() if matrix.dtype == np.float32}
             assert kept == (floating if share else set()) and floating
-            logits = engine.logits(engine.init(1), np.arange(0, 30, 3))
+            logits = engine.outputs(engine.init(1), np.arange(0, 30, 3))
             found.append((alone(graph, mode, MODELS[model], 3, True), logits))
     (dense, expected), (entries, logits) = found
     assert max(apart(entries, dense)) < 1e-9

@@ -9,8 +9,8 @@ from hetjax.kernels.grouping import Group
 from hetjax.models.packed import Packed
 from hetjax.sampling.whole import whole_graph
 from hetjax.sharding.registry import make_engine
-from hetjax.sharding.strategy import Engine
 from tests.equivalence import MODELS, alone, apart, floats, initial, setting
+from tests.graphs import in_chunks
 
 TOGETHER = ("R-GAT", "HGT, joint", "HGT, relation", "R-GCN", "R-GCN, bases")
 
@@ -21,11 +21,7 @@ def engine_of(graph, name: str, monkeypatch, fewest: int):
 
 
 def at_once(engine, state, ids):
-    return engine.logits(state, ids)
-
-
-def in_chunks(engine, state, ids):
-    return Engine.logits(engine, state, ids)
+    return engine.outputs(state, ids)
 
 
 @pytest.mark.parametrize("mode", ["full", "minibatch"])
@@ -50,7 +46,7 @@ def test_weights_are_drawn_alike_and_evaluation_is_the_same(graph, name, monkeyp
         found += [(jax.tree.map(np.array, state.params), way(engine, state, ids)) for way in (at_once, in_chunks)]
         state, _ = engine.step(state, next(engine.batches.epoch(0)).batch)
         moved = engine.shard(jax.tree.map(np.array, engine.gather(state)))
-        np.testing.assert_array_equal(engine.logits(state, ids), engine.logits(moved, ids))
+        np.testing.assert_array_equal(engine.outputs(state, ids), engine.outputs(moved, ids))
         assert engine.whole.computed._cache_size() == 1
     for params, logits in found[:3]:
         jax.tree.map(np.testing.assert_array_equal, params, found[3][0])
@@ -131,7 +127,7 @@ def test_a_run_that_goes_on_from_its_checkpoint_is_the_same_to_the_last_bit(grap
 
 
 def test_rows_are_pairs_that_have_an_edge(graph):
-    (block, _) = whole_graph(graph, 2)
+    (block, _) = whole_graph(graph, [graph.schema.target], 2)
     relations = [relation for relation in graph.schema.relations if relation.key in block.adjacency]
     made = Group((tuple(relations),))
     found = grouping.find_pairs(relations, block.adjacency)
@@ -144,7 +140,7 @@ def test_rows_are_pairs_that_have_an_edge(graph):
 
 def test_joint_edges_go_to_the_targets_themselves(graph):
     """Every target's edges of all relations, from the pairs of their sources."""
-    (block, _) = whole_graph(graph, 2)
+    (block, _) = whole_graph(graph, [graph.schema.target], 2)
     nodes, relations = graph.schema.nodes, [r for r in graph.schema.relations if r.key in block.adjacency]
     made = Group((tuple(relations),), joint=True)
     found = grouping.find_pairs(relations, block.adjacency)

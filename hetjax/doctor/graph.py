@@ -59,7 +59,7 @@ def odd(graph: HetGraph, layers: int) -> Iterator[Finding]:
       layers: of the model.
     """
     schema = graph.schema
-    needed = frozenset().union(*schema.layer_types(layers))
+    needed = frozenset().union(*schema.layer_types([schema.target], layers))
     for node_type, count in schema.nodes.items():
         if not count:
             yield Finding("note", f"{node_type} has no nodes")

@@ -4,7 +4,7 @@ import functools
 import re
 import reprlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -111,16 +111,17 @@ class Schema:
             graph.add_edge(source, target, key=name)
         return graph
 
-    def layer_types(self, layers: int, reads_own: bool = True) -> tuple[frozenset[str], ...]:
+    def layer_types(self, roots: Collection[str], layers: int, reads_own: bool = True) -> tuple[frozenset[str], ...]:
         """The node types whose embeddings a model of `layers` layers needs, by depth.
 
         Args:
+          roots: the types whose last embeddings are needed.
           reads_own: whether layers read their targets' own embeddings of the layer below; then a type stays needed there.
 
         Returns:
-          `layers + 1` sets: entry `k` holds the types needed after layer `k`; entry 0 is the input, the last is `{target}`.
+          `layers + 1` sets: entry `k` holds the types needed after layer `k`; entry 0 is the input, the last is `roots`.
         """
-        needed = [frozenset([self.target])]
+        needed = [frozenset(roots)]
         for _ in range(layers):
             below = frozenset(relation.source for relation in self.relations if relation.target in needed[0])
             needed.insert(0, below | needed[0] if reads_own else below)

@@ -22,7 +22,7 @@ from hetjax.processes import digests
 from hetjax.processes.group import ProcessGroup
 from hetjax.processes.kept import Kept
 from hetjax.results import results
-from hetjax.sharding.evaluate import Evaluator
+from hetjax.sharding.evaluate import Evaluator, ReadOut
 from hetjax.system import durable
 from hetjax.system.errors import InputError
 from hetjax.system.logs import log
@@ -144,27 +144,35 @@ def computed(restored: Restored, embeddings: bool, room: Room | None = None) -> 
 def _computed(restored: Restored, embeddings: bool, room: Room) -> Predictions | None:
     model, graph = restored.model, restored.graph
     nodes, last = len(graph.labels), model.layers[-1]
-    widths = [model.classes, *[last.makes(graph.schema.target)] * embeddings]
+    width = last.makes(model.target)
+    widths = [model.outputs, *[width] * (1 + embeddings)]
     needed = held_bytes(model, graph) + 2 * 4 * nodes * sum(widths)
     files = room.folder is not None and (room.processes.count > 1 or 0 <= room.memory < needed)
     kept = Kept(room.folder if files else None, room.processes)
     evaluator = Evaluator(model, graph, restored.config.sampling.evaluation_edges, kept, room.devices)
     x = evaluator.below(restored.params, restored.features)
-    found, everyone = [], np.arange(nodes, dtype=np.int32)
-    for classify, width in zip((True, False), widths):
-        rows = evaluator.last(restored.params, x, everyone, classify)
-        if room.processes.first:
-            found.append(kept.matrix((nodes, width)))
-            _copy(found[-1], everyone, rows, restored.final if classify else lambda _, rows: rows)
+    everyone, read_out = np.arange(nodes, dtype=np.int32), ReadOut(model)
+    h = evaluator.last(restored.params, x, {model.target: everyone})[model.target]
     if not room.processes.first:
         return None
-    made = found[0], graph.names, graph.multilabel, found[1] if embeddings else None, restored.threshold
-    return Predictions(graph.schema.target, *made, split_numbers(graph.splits, nodes))
+    outputs = kept.matrix((nodes, model.outputs))
+    _copy(
+        outputs,
+        everyone,
+        h,
+        lambda ids, rows: restored.final(ids, read_out(restored.params, {model.target: rows}, None)),
+    )
+    kept_rows = None
+    if embeddings:
+        kept_rows = kept.matrix((nodes, width))
+        _copy(kept_rows, everyone, h, lambda _, rows: rows)
+    made = outputs, graph.names, graph.multilabel, kept_rows, restored.threshold
+    return Predictions(model.target, *made, split_numbers(graph.splits, nodes))
 
 
 def held_bytes(model: Stack, graph: HetGraph) -> int:
     """The most bytes of the embeddings of all nodes that are kept at a time: those of a layer, and of the one above."""
-    needed = graph.schema.layer_types(len(model.layers), model.reads_own)
+    needed = graph.schema.layer_types(model.roots, len(model.layers), model.reads_own)
     sizes = [
         sum(4 * graph.schema.nodes[t] * layer.makes(t) for t in types)
         for layer, types in zip(model.layers, needed[1:-1])

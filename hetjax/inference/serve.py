@@ -65,7 +65,7 @@ class Served:
         self.graph, self.chosen, self.new = restored.graph, restored.chosen, restored.new
         self._model, self._params = restored.model, jax.device_put(restored.params)
         self._sampler = Sampler(self.graph, reads_own=self._model.reads_own)
-        self._needed = self.graph.schema.layer_types(len(self._model.layers), self._model.reads_own)
+        self._needed = self.graph.schema.layer_types(self._model.roots, len(self._model.layers), self._model.reads_own)
         self._threshold, self._final = restored.threshold, restored.final
         self._read: Mapping[str, Any] = restored.features
         self._first = 0  # the layer that reads them
@@ -80,7 +80,7 @@ class Served:
     @property
     def target(self) -> str:
         """The node type that is predicted."""
-        return self.graph.schema.target
+        return self._model.target
 
     @property
     def class_names(self) -> list[str]:
@@ -162,7 +162,7 @@ class Served:
 
     def _answer(self, node_type: str, numbers: np.ndarray, depth: int, classify: bool) -> np.ndarray:
         """Logits, or the embeddings of layer `depth`, of nodes in any order, each computed once."""
-        width = self._model.classes if classify else self._model.layers[depth].makes(node_type)
+        width = self._model.outputs if classify else self._model.layers[depth].makes(node_type)
         distinct, places = np.unique(numbers, return_inverse=True)
         if depth < self._first:  # it was computed ahead
             return gather(self._read[node_type], distinct)[places]
@@ -212,4 +212,4 @@ class Served:
     def _applied(self, params, blocks, x, node_type: str, depth: int, classify: bool):
         for layer, block in enumerate(blocks, start=depth + 1 - len(blocks)):
             x = self._model.apply(params, layer, block, x, method="embed")
-        return self._model.apply(params, x[node_type], method="classify") if classify else x[node_type]
+        return self._model.apply(params, x, None, method="read_out") if classify else x[node_type]

@@ -135,6 +135,6 @@ class Propagation(Layer):
         return self.features
 
     @classmethod
-    def made(cls, classes: int, **options: Any) -> int:
+    def made(cls, outputs: int, **options: Any) -> int:
         """Width of the embeddings of which a round makes so many logits."""
-        return classes
+        return outputs

@@ -48,7 +48,7 @@ class AttentionPropagation(Propagation):
 
     Attributes:
       heads: of the attention, which divide the columns.
-      output_heads: where the last round makes logits: heads, each as wide as there are classes, that are averaged.
+      output_heads: where the last round makes logits: heads, each as wide as there are outputs, that are averaged.
     """
 
     heads: int = 4
@@ -90,8 +90,8 @@ class AttentionPropagation(Propagation):
         return self.features if self.last else self.width(node_type)
 
     @classmethod
-    def made(cls, classes: int, **options: Any) -> int:
-        return classes * int(options.get("output_heads", cls.output_heads))
+    def made(cls, outputs: int, **options: Any) -> int:
+        return outputs * int(options.get("output_heads", cls.output_heads))
 
     def relation(
         self,

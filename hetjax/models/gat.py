@@ -27,7 +27,7 @@ class GATLayer(PlainLayer):
     """Equations 1 to 6: `h_v' = elu(|| over heads of sum over u of a_uv W h_u + b)`, over the in-edges of v and its own loop.
 
     `a_uv = softmax over u of LeakyReLU(s . W h_u + t . W h_v)`. In a layer that makes the logits (`model.head false`) the heads
-    are averaged, each as wide as there are classes (equation 6). Deviations: with several relations each has weights and a
+    are averaged, each as wide as there are outputs (equation 6). Deviations: with several relations each has weights and a
     softmax of its own, and the layer is their sum; a relation between two types has a matrix for either, and no loops.
 
     Attributes:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Protocol
 
 import chex
 import flax.linen as nn
@@ -55,6 +55,21 @@ class HGNN:
             raise InputError(
                 f"cross-relation aggregation {self.cross_relation_aggregation!r}, and should be one of {', '.join(partials.NAMED)}, or a Monoid"
             )
+
+
+class Readout(Protocol):
+    """What reads the last layer's embeddings.
+
+    Attributes:
+      roots: the node types that it reads.
+      outputs: numbers that it makes of an example.
+    """
+
+    roots: tuple[str, ...]
+    outputs: int
+
+    def head(self, linear: bool, normalised: bool = False) -> nn.Module:
+        """Return the module that maps `(embeddings per root type, arrays)` to outputs."""
 
 
 class Composed(PlainLayer):
@@ -110,27 +125,31 @@ class Stack(nn.Module):
     Attributes:
       layers: the first reads the nodes' features, the last makes embeddings of the target type alone.
       widths: of the features, per node type that is read, static or learnable.
-      target: the node type to classify.
-      classes: number of logits.
-      linear_head: whether there is a head; without one the last layer's `features` are the logits.
+      roots: the node types whose last embeddings the head reads.
+      outputs: numbers that the head makes.
+      head: maps the seeds' embeddings, per root type, and the task's arrays to outputs.
       input_dropout: share of what the first layer reads that is dropped in training.
       input_projection: width that every type's features are mapped to, linearly, before the first layer; 0: they are not.
       feature_init: `unit`: learnable features start as normal rows of unit norm; `glorot`: as the rows of a type's Glorot
         matrix, which are longer the fewer there are.
       decoupled: the dense layers that come before the first layer, of a decoupled model.
-      logit_norm: whether every node's logits are brought to mean 0 and variance 1, so that with few classes no probability comes near 1.
     """
 
     layers: tuple[Layer, ...]
     widths: Mapping[str, int]
-    target: str
-    classes: int
-    linear_head: bool = True
+    roots: tuple[str, ...]
+    outputs: int
+    head: nn.Module
     input_dropout: float = 0.0
     input_projection: int = 0
     feature_init: str = "unit"
     decoupled: DenseOptions | None = None
-    logit_norm: bool = False
+
+    @property
+    def target(self) -> str:
+        """The one root type."""
+        (root,) = self.roots
+        return root
 
     @property
     def transforms(self) -> bool:
@@ -164,9 +183,6 @@ class Stack(nn.Module):
     def setup(self):
         self.project = {t: Dense(self.input_projection) for t in self.widths} if self.input_projection else {}
         self.dense = {t: self.decoupled.layers(t) for t in self.widths} if self.decoupled else {}
-        if self.linear_head:
-            self.head = Dense(self.classes)
-        self.evened = nn.LayerNorm(use_scale=False, use_bias=False) if self.logit_norm else (lambda logits: logits)
 
     def __call__(
         self,
@@ -174,20 +190,34 @@ class Stack(nn.Module):
         x: Mapping[str, jax.Array],
         masks: Masks | None = None,
         exchanges: Sequence[Exchange] = (),
-        seeds: "Array | None" = None,
+        seeds: "Mapping[str, Array] | None" = None,
+        arrays: Any = None,
     ) -> jax.Array:
-        """Logits `[targets of the last block, classes]`, or of the seeds alone.
+        """Return the outputs of the head, `[examples, outputs]`.
 
         Args:
           blocks: one per layer, the first layer's first.
           x: `[rows, width]` per node type, the rows that the first block's edges point at.
           masks: of the step, in training; without them nothing is dropped.
           exchanges: one per layer, where devices share the work; without them every layer is computed here.
-          seeds: int32, which targets are; of padding, which is out of range, something is computed that nothing may read.
+          seeds: per root type the seeds' rows among the last block's targets, int32; of padding, which is out of range,
+            something is computed that nothing may read. None: all targets, in order.
+          arrays: the task's, of the seeds' examples.
         """
+        return self.read_out(self.embed_roots(blocks, x, masks, exchanges, seeds), arrays)
+
+    def embed_roots(
+        self,
+        blocks: tuple[Block, ...],
+        x: Mapping[str, jax.Array],
+        masks: Masks | None = None,
+        exchanges: Sequence[Exchange] = (),
+        seeds: "Mapping[str, Array] | None" = None,
+    ) -> dict[str, jax.Array]:
+        """Return the seeds' last embeddings, `[seeds, width]` per root type; arguments as of a call."""
         for depth, block in enumerate(blocks):
             x = self.embed(depth, block, x, masks, exchanges[depth] if exchanges else LOCAL)
-        return self.classify(read(x[self.target], seeds))
+        return read_seeds(x, self.roots, seeds)
 
     def embed(
         self,
@@ -217,19 +247,22 @@ class Stack(nn.Module):
         first = self.layers[0]
         return {t: first.enter(t, rows) for t, rows in x.items()} if isinstance(first, Propagation) else x
 
-    def conclude(self, partial: Any, own: jax.Array | None, masks: NodeMasks | None = None) -> jax.Array:
-        """Logits from the seeds' combined partial aggregates of the last layer.
+    def conclude(
+        self, partial: Any, own: jax.Array | None, masks: NodeMasks | None = None, arrays: Any = None
+    ) -> jax.Array:
+        """Return the outputs of the head from the seeds' combined partial aggregates of the last layer.
 
         Args:
           partial: all combined.
           own: the seeds' embeddings of the layer below; None will do unless the last layer `reads_target`.
           masks: of the seeds, in training.
+          arrays: the task's, of the seeds' examples.
         """
-        return self.classify(self.layers[-1].finish(self.target, partial, own, masks))
+        return self.read_out({self.target: self.layers[-1].finish(self.target, partial, own, masks)}, arrays)
 
-    def classify(self, h: jax.Array) -> jax.Array:
-        """Logits from the target's last embeddings."""
-        return self.evened(self.head(h) if self.linear_head else h)
+    def read_out(self, embeddings: Mapping[str, jax.Array], arrays: Any = None) -> jax.Array:
+        """Return the outputs of the head from the seeds' last embeddings, `[examples, width]` per root type."""
+        return self.head(embeddings, arrays)
 
     def learnable_scales(self, nodes: Mapping[str, int]) -> dict[str, float]:
         """Standard deviation of the entries that learnable features start from, of every type that has some.
@@ -245,6 +278,13 @@ class Stack(nn.Module):
         return {t: self.widths[t] ** -0.5 for t in nodes}
 
 
+def read_seeds(
+    x: Mapping[str, jax.Array], roots: Sequence[str], seeds: "Mapping[str, Array] | None"
+) -> dict[str, jax.Array]:
+    """Return the rows of the seeds per root type; all rows where `seeds` is None."""
+    return {t: read(x[t], None if seeds is None else seeds[t]) for t in roots}
+
+
 @dataclass(frozen=True)
 class StackOptions:
     """What is said of a stack whatever its model is; the configuration's keys of the same names set it.
@@ -252,9 +292,10 @@ class StackOptions:
     Attributes:
       hidden, layers: size of the stack; layer `k` has the relations and types that the target needs at that depth.
       feature_width: of the learnable features of the types that have none.
-      head: whether a linear head makes the logits, so that what crosses partitions is `hidden` wide however many classes
+      head: whether a linear head makes the outputs, so that what crosses partitions is `hidden` wide however many outputs
         there are, as in GraphStorm; if not, the last layer makes them, as in the R-GCN paper.
-      input_dropout, feature_init, logit_norm: as in `Stack`.
+      input_dropout, feature_init: as in `Stack`.
+      logit_norm: whether the outputs of every example are brought to mean 0 and variance 1.
       input_projection: map every type's features to `hidden` numbers first.
       self_term: whether nodes are folded into themselves, if the model can.
       decoupled: all matrices first, in as many dense layers, and then as many rounds of folding without any.
@@ -276,7 +317,13 @@ STACK_OPTIONS = frozenset(option.name for option in fields(StackOptions))
 
 
 def build(
-    model: type[Layer] | HGNN, schema: Schema, features: Mapping[str, int], hidden: int, layers: int, **options: Any
+    model: type[Layer] | HGNN,
+    schema: Schema,
+    features: Mapping[str, int],
+    readout: Readout,
+    hidden: int,
+    layers: int,
+    **options: Any,
 ) -> Stack:
     """A stack of `layers` layers, each `hidden` wide.
 
@@ -284,6 +331,7 @@ def build(
       model: a layer, or an `HGNN`.
       schema: of the graph.
       features: widths of the static features, per node type that has them.
+      readout: what reads the last layer's embeddings; a task.
       **options: those of `StackOptions`, and the model's own.
 
     Raises:
@@ -297,13 +345,13 @@ def build(
         own |= _composed(model)
     if "input_dropout" in {option.name for option in fields(layer)}:  # a layer that drops what it makes of the features
         own["input_dropout"], stack = stack.input_dropout, replace(stack, input_dropout=0.0)
-    dense = _dense(layer, stack, own, schema.classes) if stack.decoupled else None
+    dense = _dense(layer, stack, own, readout.outputs) if stack.decoupled else None
     if layer.propagation and stack.decoupled:
         layer = layer.propagation
         own = {name: value for name, value in own.items() if name in takes(layer)}
     self_term = stack.self_term and model.self_term
     nowhere: dict[str, Any] = {"relations": (), "selves": (), "targets": (), "widths": {}, "features": hidden}
-    needed = schema.layer_types(layers, self_term or layer(**nowhere | own).reads_target)
+    needed = schema.layer_types(readout.roots, layers, self_term or layer(**nowhere | own).reads_target)
     places = [_place(schema, types, hidden, self_term) | own for types in needed[1:]]
     rounds: dict[str, Any] = {}
     if dense:
@@ -313,7 +361,7 @@ def build(
             for number, place in enumerate(places)
         ]
     elif not stack.head:
-        places[-1] |= {"features": schema.classes, "logits": True}
+        places[-1] |= {"features": readout.outputs, "logits": True}
     reads = layer(**nowhere | own | rounds)
     widths = [
         {t: reads.width(t) if isinstance(reads, Propagation) else hidden for t in schema.nodes if t in types}
@@ -333,18 +381,17 @@ def build(
     return Stack(
         tuple(layer(widths=below, **place) for below, place in zip(widths, places)),
         inputs,
-        schema.target,
-        schema.classes,
-        stack.head,
+        readout.roots,
+        readout.outputs,
+        readout.head(stack.head, stack.logit_norm),
         stack.input_dropout,
         hidden if stack.input_projection else 0,
         stack.feature_init,
         dense,
-        stack.logit_norm,
     )
 
 
-def _dense(layer: type[Layer], stack: StackOptions, own: Mapping[str, Any], classes: int) -> DenseOptions:
+def _dense(layer: type[Layer], stack: StackOptions, own: Mapping[str, Any], outputs: int) -> DenseOptions:
     """The dense layers of a decoupled model.
 
     Raises:
@@ -360,7 +407,7 @@ def _dense(layer: type[Layer], stack: StackOptions, own: Mapping[str, Any], clas
             raise InputError(f"model.{option.name} is {own[option.name]}, and a decoupled model has no such option")
     given = {name: own[name] for name in ("norm", "dropout", "residual", "bias") if name in own}
     activation = getattr(layer, "activation", relu)
-    folded = stack.hidden if stack.head else layer.propagation.made(classes, **own)
+    folded = stack.hidden if stack.head else layer.propagation.made(outputs, **own)
     widths = (stack.hidden,) * (stack.layers - 1) + (folded,)
     return DenseOptions(widths, activation, logits=not stack.head, **given)
 

@@ -56,9 +56,9 @@ def before_evaluating(model: Stack, graph: HetGraph, nodes: int, sparse: Contain
       sparse: types with features that are `SparseRows`, which are always multiplied first.
     """
     if native.taken():
-        needed = graph.schema.layer_types(len(model.layers), model.reads_own)[1:]
+        needed = graph.schema.layer_types(model.roots, len(model.layers), model.reads_own)[1:]
         parts = [1.0] * len(model.layers)  # of the nodes of those types that are evaluated
-        parts[-1] = nodes / graph.schema.nodes[graph.schema.target]
+        parts[-1] = nodes / graph.schema.nodes[model.target]
         given = [sparse] + [()] * (len(model.layers) - 1)
         if any(_folds_first(*at, graph) for at in zip(model.layers, needed, parts, given)):
             native.expect(folded_attention_kernels.attend)

@@ -126,6 +126,14 @@ class Data:
 
 
 @dataclass(frozen=True)
+class Task:
+    """What is predicted, and of which nodes."""
+
+    name: str = "node_classification"
+    """what is predicted: node_classification, or MODULE:NAME of a task of one's own"""
+
+
+@dataclass(frozen=True)
 class Model:
     """Model: which model, and how large."""
 
@@ -460,6 +468,7 @@ class Config:
     """All of a run's choices."""
 
     data: Data = field(default_factory=Data)
+    task: Task = field(default_factory=Task)
     model: Model = field(default_factory=Model)
     sampling: Sampling = field(default_factory=Sampling)
     train: Train = field(default_factory=Train)

@@ -81,7 +81,7 @@ def dependencies(graph: HetGraph, cut: "EdgeCut") -> list[Layer]:
 
 def _walk(graph: HetGraph, cut: "EdgeCut", cached: bool) -> Iterator[_Walked]:
     """From the last layer to the first. A mask's bits are the partitions that compute a node, then that read its row."""
-    types = graph.schema.layer_types(cut.hops, cut.reads_own)
+    types = graph.schema.layer_types([graph.schema.target], cut.hops, cut.reads_own)
     target, train = graph.schema.target, graph.splits["train"]
     masks = {target: np.zeros(graph.schema.nodes[target], np.uint64)}
     masks[target][train] = np.left_shift(np.uint64(1), cut.nodes[target][train].astype(np.uint64))

@@ -122,17 +122,15 @@ class Batch(NamedTuple):
       blocks: one per layer, the first layer's (the outermost hop) first.
       inputs: int32 node ids per node type, none negative, whose feature rows are to be gathered for the first layer; a type that is
         absent is read in place, its edges pointing at rows of the whole feature matrix, or is in `rows`.
-      seeds: int32 `[B]` rows of the last layer's embeddings that the loss is taken at.
-      labels: int32 `[B]` class ids, or int8 `[B, classes]` of 0 and 1 where a node has several labels.
-      weights: float32 `[B]`, 1 for a seed and 0 for padding.
+      seeds: per root type int32 `[B]`, the rows of the last layer's embeddings that the task reads.
+      arrays: the task's, a pytree of arrays `[B, ...]`; of padding they are zeros.
       rows: `[rows, width]` that the first layer reads, of node types whose static features do not live on the device.
     """
 
     blocks: tuple[Block, ...]
     inputs: Mapping[str, Array]
-    seeds: Array
-    labels: Array
-    weights: Array
+    seeds: Mapping[str, Array]
+    arrays: Any
     rows: Mapping[str, Array] = {}
 
 

@@ -5,8 +5,9 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+import jax
 import numpy as np
 
 from hetjax.graph.hetgraph import HetGraph
@@ -14,7 +15,6 @@ from hetjax.sampling import draw
 from hetjax.sampling.blocks import Capacities, pad
 from hetjax.sampling.regime import Regime
 from hetjax.system import runtime
-from hetjax.system.arrays import Array
 
 AHEAD = 2  # batches that wait while one is used
 MOST, SCRATCH = 8, 2**30  # threads that draw, unless told how many; bytes that all of them may keep to number nodes
@@ -39,6 +39,21 @@ class Drawn(NamedTuple):
     seconds: float
 
 
+class Examples(Protocol):
+    """What batches ask of a task (`hetjax.tasks.task.Task`)."""
+
+    roots: tuple[str, ...]
+
+    def examples(self, split: str) -> np.ndarray:
+        """Return the numbers of the examples of a split."""
+
+    def seeds(self, examples: np.ndarray) -> Any:
+        """Return `nodes` and `arrays` of some examples."""
+
+    def weight(self, arrays: Any) -> Any:
+        """Return the sum of the weights of the examples that have these arrays."""
+
+
 class Batches:
     """Batches of seed nodes, drawn ahead; how one is sampled and put on the devices is for those that inherit from this.
 
@@ -47,15 +62,16 @@ class Batches:
     thread, batch by batch in their order. Of the whole graph there is one batch, which every epoch gives again.
 
     Args:
-      graph: whose training nodes are the seeds.
+      graph: what is sampled.
+      task: whose training examples are the seeds.
       regime: what a step sees.
       seed: of the order and of the neighbours.
       use: what the capacities are for; those of any other use are left out.
     """
 
-    def __init__(self, graph: HetGraph, regime: Regime, seed: int, use: str):
-        self.graph, self.regime, self.seed, self.use = graph, regime, seed, use
-        self.train = graph.splits["train"]
+    def __init__(self, graph: HetGraph, task: Examples, regime: Regime, seed: int, use: str):
+        self.graph, self.task, self.regime, self.seed, self.use = graph, task, regime, seed, use
+        self.train = task.examples("train")
         self.capacities, self.prepared = Capacities(), False
         self.only: Drawn | None = None
 
@@ -93,9 +109,19 @@ class Batches:
         """Pad a sample to the capacities, which suffice, and put it on the devices."""
         raise NotImplementedError
 
-    def labels_and_weights(self, seeds: np.ndarray, size: int) -> tuple[Array, Array]:
-        """Of the seeds, as in `Batch`, with padding up to `size`."""
-        return pad(self.graph.labels[seeds], size, 0), pad(np.ones(len(seeds), np.float32), size, 0)
+    def arrays(self, examples: np.ndarray, size: int) -> Any:
+        """Return the task's arrays of some examples, with rows of zeros up to `size`."""
+        return jax.tree.map(lambda leaf: pad(leaf, size, 0), self.task.seeds(examples).arrays)
+
+    def weight(self, examples: np.ndarray) -> np.float32:
+        """Return the sum of the weights of some examples, by which the sum of their losses is divided."""
+        return np.float32(self.task.weight(self.task.seeds(examples).arrays))
+
+    @property
+    def root(self) -> str:
+        """The one root type of the task."""
+        (root,) = self.task.roots
+        return root
 
     def agree(self, needs: Needs) -> Needs:
         """The needs of all processes from those of this one."""

@@ -1,6 +1,6 @@
 """The whole graph as one batch: all of its nodes, each the row of its id, or those that a loss depends on."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
@@ -15,17 +15,18 @@ from hetjax.system.errors import InputError
 MOST = 0.9  # of a type's nodes: where so many are read, a layer's sources are all of them
 
 
-def whole_graph(graph: HetGraph, layers: int, reads_own: bool = True) -> tuple[Block, ...]:
-    """One block per layer, each with the relations that the layer needs for its part in the target's embedding.
+def whole_graph(graph: HetGraph, roots: Collection[str], layers: int, reads_own: bool = True) -> tuple[Block, ...]:
+    """One block per layer, each with the relations that the layer needs for its part in the roots' embeddings.
 
     Args:
+      roots: the types whose last embeddings are needed.
       reads_own: whether layers read their targets' own embeddings.
 
     Raises:
       InputError: a pointer or id that is out of range (a store on disk is not trusted), or more edges than int32 counts.
     """
     schema = graph.schema
-    needed = schema.layer_types(layers, reads_own)
+    needed = schema.layer_types(roots, layers, reads_own)
     folded = frozenset().union(*needed[1:])
     adjacency = {r: whole_relation(graph, r) for r in schema.relations if r.target in folded}
     return tuple(
@@ -39,8 +40,10 @@ def whole_graph(graph: HetGraph, layers: int, reads_own: bool = True) -> tuple[B
     )
 
 
-def needed_graph(sampler: Sampler, seeds: np.ndarray, layers: int, trained: bool = True) -> tuple[Block, ...]:
-    """The part of the whole graph that the embeddings of some target nodes depend on, a block per layer.
+def needed_graph(
+    sampler: Sampler, seeds: Mapping[str, np.ndarray], layers: int, trained: bool = True
+) -> tuple[Block, ...]:
+    """The part of the whole graph that the embeddings of some nodes depend on, a block per layer.
 
     The loss of these nodes and its gradients are those of the whole graph, as the gradient of what is left out is zero. Rows are in
     the order of ids. The first layer's sources are all nodes, whose features are read in place. Where a layer reads at least `MOST` of a
@@ -48,7 +51,7 @@ def needed_graph(sampler: Sampler, seeds: np.ndarray, layers: int, trained: bool
 
     Args:
       sampler: of the graph, by which edges are found.
-      seeds: ids of the target type. The last layer's targets are these, in the order of the ids.
+      seeds: ids per root type. The last layer's targets are these, in the order of the ids.
       layers: how many.
       trained: whether there is a way back along the edges.
 
@@ -56,13 +59,13 @@ def needed_graph(sampler: Sampler, seeds: np.ndarray, layers: int, trained: bool
       InputError: as `whole_graph`.
     """
     schema, reads_own = sampler.graph.schema, sampler.reads_own
-    types = schema.layer_types(layers, reads_own)
+    types = schema.layer_types(seeds.keys(), layers, reads_own)
     relations = [r for r in schema.relations if r.target in frozenset().union(*types[1:])]
     for relation in relations:
         check_relation(sampler.graph, relation)
     everyone = {t: np.arange(count, dtype=np.int32) for t, count in schema.nodes.items()}
-    seeds = np.unique(np.asarray(seeds, np.int32))
-    targets = {schema.target: everyone[schema.target] if len(seeds) == schema.nodes[schema.target] else seeds}
+    rising = {t: np.unique(np.asarray(ids, np.int32)) for t, ids in seeds.items()}
+    targets = {t: everyone[t] if len(ids) == schema.nodes[t] else ids for t, ids in rising.items()}
     shared: dict[Relation, Adjacency] = {}  # all edges of a relation, once for all layers
     blocks: list[Block] = []
     for depth in reversed(range(layers)):

@@ -29,7 +29,9 @@ from hetjax.sampling.sampler import ALL, Role, Sampler
 from hetjax.sampling.whole import nodes_read
 from hetjax.system.arrays import Array
 from hetjax.system.threads import as_here
+from hetjax.tasks.task import Task
 
+MOST_ROWS = 2**18  # whose outputs are computed at a time
 ALIGNED = 64  # bytes: jax uses an array that begins at a multiple as it is
 
 
@@ -94,18 +96,18 @@ class Chunks:
             rows = {source: gather(on_host(x[source]), ids[source], len(padded[source])) for source in padded}
             yield Chunk(start, stop - start, size, block, rows | in_place)
 
-    def reached(self, seeds: np.ndarray, types: Sequence[Collection[str]]) -> list[dict[str, np.ndarray]]:
-        """What the last layer's embeddings of some target nodes depend on: per layer and type the rising ids of the nodes that it embeds.
+    def reached(self, seeds: Mapping[str, np.ndarray], types: Sequence[Collection[str]]) -> list[dict[str, np.ndarray]]:
+        """What the last layer's embeddings of some nodes depend on: per layer and type the rising ids of the nodes that it embeds.
 
         Where nearly all of a type are read they are all (`sampling.whole.MOST`).
 
         Args:
-          seeds: rising ids of the target type.
+          seeds: per root type rising ids.
           types: per layer, those that it embeds.
         """
         schema = self.graph.schema
         everyone = {t: np.arange(count, dtype=np.int32) for t, count in schema.nodes.items()}
-        found: list[dict[str, np.ndarray]] = [{schema.target: seeds}]
+        found: list[dict[str, np.ndarray]] = [dict(seeds)]
         for read in reversed(types[:-1]):
             own = found[0] if self.sampler.reads_own else {}
             found.insert(0, nodes_read(everyone, read, self._sources(found[0]), own))
@@ -140,7 +142,7 @@ class Chunks:
 
 
 class Evaluator:
-    """Computes the logits of any target nodes from all of their neighbours.
+    """Computes the last embeddings of any nodes of the root types from all of their neighbours.
 
     Layer by layer, the embeddings of every node that the next layer needs are computed and kept in host
     memory, `[nodes, hidden]` float32 per type, or where `kept` keeps them; the device holds two chunks of targets with their
@@ -154,7 +156,7 @@ class Evaluator:
       edges: as in `Chunks`.
       kept: keeps embeddings and results, and says which chunks are this process's; None: memory, and all of them.
       devices: of this process, which share its chunks; None: the one that jax takes.
-      asked: ids of target nodes that `logits` will be asked for: what they depend on is found once for all, and programs are compiled for all
+      asked: nodes per root type that `embed` will be asked for: what they depend on is found once for all, and programs are compiled for all
         of them. None: only that of nodes that it was asked for.
     """
 
@@ -165,47 +167,53 @@ class Evaluator:
         edges: int,
         kept: Kept | None = None,
         devices: Sequence[jax.Device] | None = None,
-        asked: np.ndarray | None = None,
+        asked: Mapping[str, np.ndarray] | None = None,
     ):
         self.kept, self.devices = kept or Kept(), devices or [None]
         self.alone = self.kept.folder is None and len(self.devices) == 1
         self.model, self.graph, self.chunks = model, graph, Chunks(graph, edges, model.reads_own)
         self.of_one_edge = one_edge(model.layers, graph)
-        self.needed = graph.schema.layer_types(len(model.layers), model.reads_own)
-        self.asked = np.zeros(0, np.int32) if asked is None else asked
+        self.needed = graph.schema.layer_types(model.roots, len(model.layers), model.reads_own)
+        self.asked = dict(asked or {t: np.zeros(0, np.int32) for t in model.roots})
         self.reached: list[dict[str, np.ndarray]] | None = None
-        self.embed = jax.jit(self._embed, static_argnames=("depth", "node_type", "classify"))
+        self.embedded = jax.jit(self._embed, static_argnames=("depth", "node_type"))
 
     @forward_only()
-    def _embed(self, params, block, x, depth: int, node_type: str, classify: bool):
+    def _embed(self, params, block, x, depth: int, node_type: str):
         embeddings: Any = self.model.apply(params, depth, block, x, method="embed")
-        h = embeddings[node_type]
-        return self.model.apply(params, h, method="classify") if classify else h
+        return embeddings[node_type]
 
-    def logits(self, params: Any, features: Mapping[str, np.ndarray], ids: np.ndarray) -> np.ndarray:
-        """Logits float32 `[len(ids), classes]` of the target nodes `ids`.
+    def embed(
+        self, params: Any, features: Mapping[str, np.ndarray], nodes: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """Return the last embeddings of some nodes, float32 `[nodes, width]` per root type.
 
         Args:
           params: the model's weights.
           features: `[nodes, width]` per input type, static or learnable, on the device, in host memory, or mapped into it.
-          ids: distinct.
+          nodes: per root type distinct ids.
         """
-        return self.last(params, self.below(params, features, ids) if len(ids) else {}, ids)
+        some = any(map(len, nodes.values()))
+        return self.last(params, self.below(params, features, nodes) if some else {}, nodes)
 
-    def last(self, params: Any, x: Mapping[str, Array], ids: np.ndarray, classify: bool = True) -> np.ndarray:
-        """Of what `below` gives the logits of the target nodes `ids`; or the last layer's embeddings, float32 `[len(ids), width]`."""
-        depth, target = len(self.model.layers) - 1, self.graph.schema.target
-        width = self.model.classes if classify else self.model.layers[depth].makes(target)
-        return self._layer(params, x, depth, target, ids, classify, self.kept.rows((len(ids), width)))
+    def last(self, params: Any, x: Mapping[str, Array], nodes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the last embeddings of some nodes, as `embed`, from what `below` gives."""
+        depth, layer = len(self.model.layers) - 1, self.model.layers[-1]
+        rooms = {t: self.kept.rows((len(ids), layer.makes(t))) for t, ids in nodes.items()}
+        return {t: self._layer(params, x, depth, t, ids, rooms[t]) for t, ids in nodes.items()}
 
     def below(
-        self, params: Any, features: Mapping[str, np.ndarray], ids: np.ndarray | None = None, start: int = 0
+        self,
+        params: Any,
+        features: Mapping[str, np.ndarray],
+        nodes: Mapping[str, np.ndarray] | None = None,
+        start: int = 0,
     ) -> Mapping[str, Array]:
         """What the last layer reads: the embeddings of the types that it needs, `[nodes, hidden]`.
 
         Args:
           features: what layer `start` reads.
-          ids: of the target nodes that the last layer is to embed; rows that it does not read then may be 0. None: all.
+          nodes: per root type those that the last layer is to embed; rows that it does not read then may be 0. None: all.
           start: the first layer that is computed.
         """
         first = self.model.layers[0]
@@ -216,23 +224,23 @@ class Evaluator:
             for t, matrix in features.items()
         }
         for depth in range(start, len(self.model.layers) - 1):
-            targets = sorted(self.targets(depth, ids).items())
-            x = {t: self._embeddings(params, x, depth, t, nodes) for t, nodes in targets}
+            targets = sorted(self.targets(depth, nodes).items())
+            x = {t: self._embeddings(params, x, depth, t, ids) for t, ids in targets}
         return x
 
     def _embeddings(self, params, x, depth: int, node_type: str, nodes: np.ndarray) -> Array:
         """Of some nodes, by node id; those of all are read in place if that needs no copy."""
-        made = self._layer(params, x, depth, node_type, nodes, False, self.rows(depth, node_type, nodes))
+        made = self._layer(params, x, depth, node_type, nodes, self.rows(depth, node_type, nodes))
         return jnp.asarray(made) if len(nodes) == len(made) and jax.default_backend() == "cpu" and self.alone else made
 
-    def targets(self, depth: int, ids: np.ndarray | None = None) -> dict[str, np.ndarray]:
-        """Per type the rising ids of the nodes that a layer below the last embeds; `ids` as of `below`."""
-        if ids is None:
-            nodes = self.graph.schema.nodes
-            return {t: np.arange(nodes[t], dtype=np.int32) for t in self.needed[1 + depth]}
-        if self.reached is None or not np.isin(ids, self.asked).all():
-            asked = np.union1d(self.asked, ids).astype(np.int32)
-            self.reached, self.asked = self.chunks.reached(asked, self.needed[1:]), asked
+    def targets(self, depth: int, nodes: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
+        """Per type the rising ids of the nodes that a layer below the last embeds; `nodes` as of `below`."""
+        if nodes is None:
+            counts = self.graph.schema.nodes
+            return {t: np.arange(counts[t], dtype=np.int32) for t in self.needed[1 + depth]}
+        if self.reached is None or not all(np.isin(ids, self.asked[t]).all() for t, ids in nodes.items()):
+            self.asked |= {t: np.union1d(self.asked[t], ids).astype(np.int32) for t, ids in nodes.items()}
+            self.reached = self.chunks.reached(self.asked, self.needed[1:])
         return self.reached[depth]
 
     def rows(self, depth: int, node_type: str, nodes: np.ndarray) -> Rows:
@@ -240,14 +248,12 @@ class Evaluator:
         shape = self.graph.schema.nodes[node_type], self.model.layers[depth].makes(node_type)
         return self.kept.rows(shape) if len(nodes) == shape[0] else SomeRows(shape, nodes)
 
-    def _layer(
-        self, params, x, depth: int, node_type: str, nodes: np.ndarray, classify: bool, embeddings: Rows
-    ) -> np.ndarray:
-        """The embeddings of some nodes, or their logits; the next chunk is drawn while one is computed."""
+    def _layer(self, params, x, depth: int, node_type: str, nodes: np.ndarray, embeddings: Rows) -> np.ndarray:
+        """The embeddings of some nodes; the next chunk is drawn while one is computed."""
         weights = [params if device is None else jax.device_put(params, device) for device in self.devices]
         waiting: deque[tuple[Chunk, Future[jax.Array]]] = deque()
         into, layer = self.graph.schema.into(node_type), self.model.layers[depth]
-        embed = as_here(partial(self.embed, depth=depth, node_type=node_type, classify=classify))
+        embed = as_here(partial(self.embedded, depth=depth, node_type=node_type))
         with ThreadPoolExecutor(1, "embedding") as thread:  # a CPU may compute in the one that asks it to
             for number, chunk in enumerate(self.chunks.each(node_type, nodes, into, x, share=self.kept.share)):
                 turn = number % len(self.devices)
@@ -266,17 +272,44 @@ class Evaluator:
         return embeddings.done()
 
 
-def evaluated_nodes(graph: HetGraph, options: Train) -> np.ndarray:
-    """All target nodes that a run evaluates, from first to last: rising int32 ids."""
-    splits = [*evaluated_together(graph, options.accuracy_nodes), *[graph.splits["test"]] * options.test]
-    return np.unique(np.concatenate(splits)).astype(np.int32)
+class ReadOut:
+    """Applies the head of a model to embeddings on the host, so many rows at a time.
+
+    Args:
+      model: whose head it is.
+    """
+
+    def __init__(self, model: Stack):
+        self.model = model
+        self.compiled = jax.jit(lambda params, *given: model.apply(params, *given, method="read_out"))
+
+    def __call__(self, params: Any, embeddings: Mapping[str, np.ndarray], arrays: Any) -> np.ndarray:
+        """Return outputs float32 `[examples, outputs]`.
+
+        Args:
+          params: the model's weights.
+          embeddings: `[examples, width]` per root type.
+          arrays: the task's.
+        """
+        head = {"params": {name: jax.device_get(part) for name, part in params["params"].items() if name == "head"}}
+        count = len(next(iter(embeddings.values())))
+        parts = [slice(start, start + MOST_ROWS) for start in range(0, count, MOST_ROWS)] or [slice(0)]
+        given = (jax.tree.map(lambda leaf: leaf[part], (dict(embeddings), arrays)) for part in parts)
+        return np.concatenate([np.asarray(self.compiled(head, *each), np.float32) for each in given])
 
 
-def evaluated_together(graph: HetGraph, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """What an epoch ends with: all validation nodes, and at most so many training nodes, evenly spread."""
-    training = graph.splits["train"]
+def evaluated_nodes(task: Task, options: Train) -> dict[str, np.ndarray]:
+    """Return per root type the rising int32 ids of all nodes that a run evaluates, from first to last."""
+    splits = [*evaluated_together(task, options.accuracy_nodes), *[task.examples("test")] * options.test]
+    nodes = task.seeds(np.unique(np.concatenate(splits))).nodes
+    return {t: np.unique(ids).astype(np.int32) for t, ids in nodes.items()}
+
+
+def evaluated_together(task: Task, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return what an epoch ends with: all validation examples, and at most so many training examples, evenly spread."""
+    training = task.examples("train")
     count = min(most, len(training))
-    return graph.splits["validation"], training[np.arange(count) * len(training) // max(1, count)]
+    return task.examples("validation"), training[np.arange(count) * len(training) // max(1, count)]
 
 
 def _store(embeddings: Rows, chunk: Chunk, h: Future[jax.Array]) -> None:

@@ -36,12 +36,12 @@ class SpmdBatch(NamedTuple):
     Attributes:
       local: of each device the part that it computes; arrays of the devices one after the other, or alike on all.
       rows: what `read` needs to know to fetch the features that this reads, an engine's own.
-      count: float32 `[1]` of each device, by which the sum of its losses is divided: over all devices that gives the mean.
+      weight: float32 `[1]` on each device, of all examples of the step; each device's sum of losses is divided by it.
     """
 
     local: Batch
     rows: Any
-    count: Any
+    weight: Any
 
 
 class Found(NamedTuple):
@@ -142,7 +142,7 @@ class SpmdEngine(Engine):
         def share(params: Any, learned: Rows) -> jax.Array:
             weights = self.own_weights(params)
             summed = self.trainer.summed(weights, learned, features, batch.local, masks, exchanges)
-            return summed / batch.count[0]
+            return summed / batch.weight[0]
 
         loss, (weights, rows) = jax.value_and_grad(share, (0, 1))(state.params, learned)
         with scope(GRADIENTS):

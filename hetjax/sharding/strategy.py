@@ -5,7 +5,7 @@ and nothing else: not what a strategy divides, and not what a state looks like o
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,10 +25,12 @@ from hetjax.processes.group import ProcessGroup
 from hetjax.sampling.loader import Batches
 from hetjax.sampling.regime import Regime, mini_batch_regime, whole_graph_regime
 from hetjax.sharding.declaration import Declaration
-from hetjax.sharding.evaluate import Evaluator, evaluated_nodes
+from hetjax.sharding.evaluate import Evaluator, ReadOut, evaluated_nodes
 from hetjax.sharding.traffic import Sent
-from hetjax.sharding.trainer import Trainer, TrainState, make_trainer, with_weights_in_order
+from hetjax.sharding.trainer import Trainer, TrainState, make_trainer
 from hetjax.system.arrays import Array
+from hetjax.tasks import registry as tasks
+from hetjax.tasks.task import Task
 from hetjax.training.checkpoint import Checkpoint
 from hetjax.training.progress import Progress
 
@@ -51,6 +53,11 @@ class Setup(NamedTuple):
     trainer: Trainer
     processes: ProcessGroup
     folder: Path | None
+
+    @property
+    def task(self) -> Task:
+        """What is predicted."""
+        return self.trainer.task
 
     @property
     def workload(self) -> Workload:
@@ -76,7 +83,7 @@ class Setup(NamedTuple):
 
 
 def regime_of(config: Config, seeds: int) -> Regime:
-    """What a step sees of a graph with so many training nodes."""
+    """What a step sees of a graph with so many training examples."""
     sampling = config.sampling
     if sampling.mode == "full":
         return whole_graph_regime(seeds, config.model.layers)
@@ -91,10 +98,11 @@ def setup(config: Config, graph: HetGraph, processes: ProcessGroup | None = None
       InputError: the model does not go with the graph, or has no such option.
     """
     config.check_fanout()
-    config = with_weights_in_order(config, graph)
     graph = models.changed(config.model.name, graph)
-    regime = regime_of(config, len(graph.splits["train"]))
-    return Setup(config, graph, regime, make_trainer(graph, config, regime.steps), processes or ProcessGroup(), folder)
+    task = tasks.find(config)(graph, config)
+    regime = regime_of(config, len(task.examples("train")))
+    trainer = make_trainer(graph, config, task, regime.steps)
+    return Setup(config, graph, regime, trainer, processes or ProcessGroup(), folder)
 
 
 class Engine(ABC):
@@ -156,25 +164,46 @@ class Engine(ABC):
         All processes call this together, before process 0 writes the progress or ends an epoch.
         """
 
-    def logits(self, state: Any, ids: np.ndarray) -> np.ndarray | None:
-        """Logits float32 `[len(ids), classes]` from full neighbourhoods, in process 0; None in the others.
+    def outputs(self, state: Any, examples: np.ndarray) -> np.ndarray | None:
+        """Return the head's outputs, float32 `[examples, outputs]`, in process 0; None in the others.
+
+        Args:
+          examples: numbers of distinct examples.
+        """
+        seeds = self.setup.task.seeds(examples)
+        embeddings = self.embed(state, seeds.nodes)
+        if embeddings is None:
+            return None
+        return self.read_out(self.params(state), embeddings, seeds.arrays)
+
+    def embed(self, state: Any, nodes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+        """Return embeddings from full neighbourhoods, float32 `[nodes, width]` per root type, in process 0; None in the others.
 
         Here by one device, which needs the whole state.
 
         Args:
-          ids: of nodes of the target type, distinct.
+          nodes: per root type distinct ids.
         """
         whole = self.gather(state)
         if whole is None or not self.setup.processes.first:
             return None
         learned = {name: on_host(table.rows) for name, table in whole.tables.items()}
-        return self.evaluator.logits(whole.params, self.given_features() | learned, ids)
+        return self.evaluator.embed(whole.params, self.given_features() | learned, nodes)
+
+    def params(self, state: Any) -> Any:
+        """Return the model's weights, in process 0."""
+        return state.params
+
+    @cached_property
+    def read_out(self) -> ReadOut:
+        """The head, for embeddings on the host."""
+        return ReadOut(self.trainer.model)
 
     @cached_property
     def evaluator(self) -> Evaluator:
         """Of one device."""
         graph, config = self.setup.graph, self.setup.config
-        asked = evaluated_nodes(graph, config.train)
+        asked = evaluated_nodes(self.setup.task, config.train)
         return Evaluator(self.trainer.model, graph, config.sampling.evaluation_edges, asked=asked)
 
     def given_features(self) -> dict[str, Any]:
@@ -210,7 +239,7 @@ class Strategy(Declaration):
     def open(self, data: Data, ahead: Ahead | None = None) -> HetGraph:
         """What a process must open of the graph: all of it, unless the strategy divides that before it is opened.
 
-        Who opens less than all gives its engine a `logits` of its own.
+        Who opens less than all gives its engine an `embed` of its own.
 
         Args:
           ahead: the graph, where it was read already.

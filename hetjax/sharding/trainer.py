@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -21,10 +20,10 @@ from hetjax.models.dropout import Masks
 from hetjax.models.hgnn import Stack
 from hetjax.models.layer import Exchange
 from hetjax.models.packed import opened
-from hetjax.options.config import Config, Train, named_weights
+from hetjax.options.config import Config, Train
 from hetjax.sampling.blocks import Adjacency, Batch, Block
 from hetjax.system.arrays import Array
-from hetjax.system.errors import InputError, nearest
+from hetjax.tasks.task import Task
 
 Rows = Mapping[str, jax.Array]  # per node type, `[rows, width]`
 FIRST = "layers_0"  # the first layer, among the parameters of a model
@@ -52,18 +51,18 @@ class Trainer(NamedTuple):
     """What a step needs besides state and batch; all of it is fixed when the step is traced.
 
     Attributes:
-      model: gives logits.
+      task: what is predicted.
+      model: gives the task's outputs.
       optimizer: updates the weights; anything with `init` and `step` as `AdamW` has them.
       adam: updates the learnable features.
       widths: of the features of every input type, static or learnable.
       learnable: of the learnable features of every input type without features.
       l2: factor of the penalty on squares.
       l2_all: whether that is of all weights; if not, of the first layer's.
-      label_smoothing: share of every label that is spread evenly: over all classes, or, of several labels, over yes and no.
       clip: largest norm of all gradients together, weights and rows, before the update; 0 is any.
-      class_weights: of every class in the loss; empty: all alike.
     """
 
+    task: Task
     model: Stack
     optimizer: AdamW
     adam: RowAdam
@@ -71,9 +70,7 @@ class Trainer(NamedTuple):
     learnable: Mapping[str, Shape]
     l2: float = 0.0
     l2_all: bool = False
-    label_smoothing: float = 0.0
     clip: float = 0.0
-    class_weights: tuple[float, ...] = ()
 
     def keys(self, seed: Array) -> jax.Array:
         """Of weights, tables and dropout."""
@@ -97,7 +94,7 @@ class Trainer(NamedTuple):
         return Masks(jax.random.fold_in(self.keys(seed)[2], step)) if self.model.drops else None
 
     def loss(self, params: Any, learned: Rows, static: Rows, batch: Batch, masks: Masks | None = None) -> jax.Array:
-        """Mean `cross_entropy` over the batch's seeds, and the penalty if there is one.
+        """The task's mean loss over the batch's examples, and the penalty if there is one.
 
         The penalty is `l2` times the sum of squares of what is `penalised` and of the rows in `learned`. The R-GCN
         paper's code penalises the first layer alone; its input is one-hot, so that rows are weights too. A
@@ -109,7 +106,7 @@ class Trainer(NamedTuple):
           static: per other input type the whole feature matrix, `[nodes, width]`.
           masks: of the step, in training; without them nothing is dropped.
         """
-        loss = self.summed(params, learned, static, batch, masks) / jnp.sum(batch.weights)
+        loss = self.summed(params, learned, static, batch, masks) / self.task.weight(batch.arrays)
         return loss + self.penalty((self.penalised(params), learned)) if self.l2 else loss
 
     def summed(
@@ -121,20 +118,12 @@ class Trainer(NamedTuple):
         masks: Masks | None = None,
         exchanges: Sequence[Exchange] = (),
     ) -> jax.Array:
-        """The sum of `cross_entropy` over the batch's seeds; arguments as of `loss`, and of `Stack`."""
+        """The sum of the losses of the batch's examples; arguments as of `loss`, and of `Stack`."""
         gathered = {name: tables.rows_at(matrix, batch.inputs.get(name)) for name, matrix in static.items()}
         features = {**gathered, **batch.rows, **learned}
         tree, blocks = opened(params, batch.blocks)
-        logits: Any = self.model.apply(tree, blocks, features, masks, exchanges, batch.seeds)
-        return jnp.sum(self.losses(logits, batch.labels, batch.weights))
-
-    def losses(self, logits: jax.Array, labels: Array, weights: Array) -> jax.Array:
-        """The loss of each seed, `[seeds]`: `cross_entropy` with the weights of classes; 0 of padding.
-
-        Args:
-          weights: 0 of padding.
-        """
-        return jnp.where(weights > 0, cross_entropy(logits, labels, self.label_smoothing, self.class_weights), 0)
+        outputs: Any = self.model.apply(tree, blocks, features, masks, exchanges, batch.seeds, batch.arrays)
+        return self.task.loss(outputs, batch.arrays)
 
     def penalised(self, params: Any) -> dict[str, Any]:
         """The weights that the penalty is on, by the names of the model's parts."""
@@ -222,71 +211,6 @@ class Trainer(NamedTuple):
         return {t: tables.update(table, ids.get(t), rows[t], adam) for t, table in held.items()}
 
 
-def cross_entropy(
-    logits: jax.Array, labels: Array, smoothing: float = 0.0, class_weights: Sequence[float] = ()
-) -> jax.Array:
-    """Of every node, `[nodes]`: the softmax's, or the mean over the classes of the sigmoid's where nodes have several labels.
-
-    Args:
-      logits: `[nodes, classes]`.
-      labels: class ids `[nodes]`, or 0 and 1 `[nodes, classes]`.
-      smoothing: share of every label that is spread evenly (Szegedy et al. 2016).
-      class_weights: what a node's loss is multiplied by, by its class; with several labels, what each class's is.
-    """
-    weights = jnp.asarray(class_weights, logits.dtype)
-    if labels.ndim == 2:
-        losses = optax.sigmoid_binary_cross_entropy(logits, labels * (1 - smoothing) + smoothing / 2)
-        return jnp.mean(losses * weights[None] if len(class_weights) else losses, axis=1)
-    if smoothing:
-        smooth = optax.smooth_labels(jax.nn.one_hot(labels, logits.shape[1], dtype=logits.dtype), smoothing)
-        losses = optax.softmax_cross_entropy(logits, smooth)
-    else:
-        losses = optax.softmax_cross_entropy_with_integer_labels(logits, labels)
-    return losses * weights[labels] if len(class_weights) else losses
-
-
-def class_weights(graph: HetGraph, asked: str | Sequence[float] | Sequence[str]) -> tuple[float, ...]:
-    """The weight of every class, scaled so that their mean over the training nodes is 1; with several labels, over the classes.
-
-    `balanced` weighs a class by one over how many training nodes have it; one that none has is not weighed.
-
-    Args:
-      asked: as `train.class_weights`.
-
-    Raises:
-      InputError: there are not as many numbers as classes.
-    """
-    if asked == "none":
-        return ()
-    classes, labels = graph.schema.classes, graph.labels[graph.splits["train"]]
-    counts = labels.sum(axis=0, dtype=np.int64) if graph.multilabel else np.bincount(labels, minlength=classes)
-    weights = 1 / np.maximum(counts, 1) if asked == "balanced" else np.array(asked, float)
-    if len(weights) != classes:
-        raise InputError(f"train.class_weights has {len(weights)} numbers != {classes} classes")
-    mean = weights[counts > 0].mean() if graph.multilabel else (weights * counts).sum() / max(1, counts.sum())
-    return tuple(float(weight) for weight in np.where(counts > 0, weights / mean, 1))
-
-
-def with_weights_in_order(config: Config, graph: HetGraph) -> Config:
-    """Return the configuration with `train.class_weights` that are given by name as numbers, in the order of the classes.
-
-    Raises:
-      InputError: a class is not known, or has no weight.
-    """
-    asked = config.train.class_weights
-    weights = {} if isinstance(asked, str) else named_weights(asked)
-    if not weights:
-        return config
-    classes = graph.names.class_names(graph.schema.classes)
-    for name in weights:
-        if name not in classes:
-            raise InputError(f"train.class_weights: there is no class {name[:100]!r}{nearest(name, classes[:100])}")
-    for name in classes:
-        if name not in weights:
-            raise InputError(f"train.class_weights gives class {name[:100]!r} no weight, and every class needs one")
-    return replace(config, train=replace(config.train, class_weights=tuple(weights[name] for name in classes)))
-
-
 def squares(tree: Any) -> jax.Array:
     """The sum of the squares of all numbers of a tree."""
     return sum((jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(tree)), jnp.zeros(()))
@@ -316,21 +240,17 @@ def multiply_in_full() -> None:
         jax.config.update("jax_default_matmul_precision", "highest")
 
 
-def make_trainer(graph: HetGraph, config: Config, steps: int) -> Trainer:
+def make_trainer(graph: HetGraph, config: Config, task: Task, steps: int) -> Trainer:
     """Model and optimizers for a graph.
 
     Args:
+      task: what is predicted.
       steps: of an epoch, which the learning rates' schedules count by.
     """
     multiply_in_full()
     model, options, schema = config.model, config.train, graph.schema
-    if model.logit_norm and (graph.multilabel or schema.classes < 3):
-        labels = "several labels a node" if graph.multilabel else f"{schema.classes} classes"
-        raise InputError(
-            f"model.logit_norm is true, which is for one label a node of 3 classes or more, not for {labels}"
-        )
     features = {name: matrix.shape[1] for name, matrix in graph.features.items()}
-    network = hgnn.build(models.find(model.name), schema, features, **models.options(model))
+    network = hgnn.build(models.find(model.name), schema, features, task, **models.options(model))
     learned = {name: width for name, width in network.widths.items() if name not in features}
     scales = network.learnable_scales({name: schema.nodes[name] for name in learned})
     learnable = {name: Shape(schema.nodes[name], width, scales[name]) for name, width in learned.items()}
@@ -338,6 +258,7 @@ def make_trainer(graph: HetGraph, config: Config, steps: int) -> Trainer:
     adam = RowAdam(schedule(rate if row_rate is None else row_rate, options, steps), weight_decay=options.weight_decay)
     optimizer = AdamW(schedule(rate, options, steps), options.weight_decay)
     return Trainer(
+        task,
         network,
         optimizer,
         adam,
@@ -345,9 +266,7 @@ def make_trainer(graph: HetGraph, config: Config, steps: int) -> Trainer:
         learnable,
         options.l2,
         options.l2_layers == "all",
-        options.label_smoothing,
         options.gradient_clip,
-        class_weights(graph, options.class_weights),
     )
 
 

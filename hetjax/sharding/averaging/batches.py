@@ -34,7 +34,9 @@ class AveragingBatches(Batches):
 
     def __init__(self, setup: Setup, members: Mapping[int, Member], turns: Turns, seated: bool):
         self.members, self.turns, self.seated = members, turns, seated
-        super().__init__(setup.graph, setup.regime, setup.config.train.seed, f"averaging_{len(turns.steps)}")
+        super().__init__(
+            setup.graph, setup.task, setup.regime, setup.config.train.seed, f"averaging_{len(turns.steps)}"
+        )
 
     def prepare(self, capacities: Mapping[str, int] | None = None) -> None:
         self.prepared = True

@@ -219,14 +219,17 @@ class AveragingEngine(Engine):
             made[part] = Local(TrainState(np.asarray(plain.step), params, optimizer, held), begun)
         return self._begun(state.step, made)
 
-    def logits(self, state: AveragingState, ids: np.ndarray) -> np.ndarray | None:
+    def embed(self, state: AveragingState, nodes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
         view = self._view(state)
         held = own_rows(view, self.trainer.learnable, self.members, self.turns)
         devices = sorted({part % self.turns.devices for part in view})
         learned = {device: {t: on_host(of[device].rows) for t, of in held.items()} for device in devices}
         params = replicate(self.mesh, next(iter(view.values())).state.params)
-        found = self.evaluation.logits(params, learned, ids)
+        found = self.evaluation.embed(params, learned, nodes)
         return found if self.setup.processes.first else None
+
+    def params(self, state: AveragingState) -> Any:
+        return next(iter(self._view(state).values())).state.params
 
     @cached_property
     def evaluation(self) -> DependencyEvaluator:

@@ -52,10 +52,11 @@ class Member:
 def make_member(setup: Setup, sub: Subgraph, device: jax.Device) -> Member:
     """What trains a partition, with the run's model and initial tables; schedules count its own steps."""
     graph: HetGraph = sub.graph
-    regime = regime_of(setup.config, len(graph.splits["train"]))
+    task = type(setup.task)(graph, setup.config)
+    regime = regime_of(setup.config, len(task.examples("train")))
     regime = regime._replace(threads=regime.threads or 1)  # as every device draws at once
-    made = make_trainer(graph, setup.config, regime.steps)
+    made = make_trainer(graph, setup.config, task, regime.steps)
     shapes = {t: shape._replace(nodes=graph.schema.nodes[t]) for t, shape in setup.trainer.learnable.items()}
-    trainer = setup.trainer._replace(optimizer=made.optimizer, adam=made.adam, learnable=shapes)
+    trainer = setup.trainer._replace(task=task, optimizer=made.optimizer, adam=made.adam, learnable=shapes)
     own = setup._replace(graph=graph, regime=regime, trainer=trainer, folder=None)
     return Member(sub, engine_on(own, device, packs=False), device)  # parameters of members are averaged

@@ -87,12 +87,12 @@ class DependencyBatches(Batches):
         self.sent = 0
         self.padded: list[dict[str, int]] = []  # per layer and group the rows that a step sends, padding included
         self.all: Parts | None = None  # of the whole graph, which is sampled once
-        super().__init__(sampler.graph, setup.regime, setup.config.train.seed, f"dependency_{cut.parts}")
+        super().__init__(sampler.graph, setup.task, setup.regime, setup.config.train.seed, f"dependency_{cut.parts}")
 
     def sample(self, seeds: np.ndarray, stream: tuple) -> Parts:
         if self.regime.whole and self.all:
             return self.all
-        target, regime = self.graph.schema.target, self.regime
+        target, regime = self.root, self.regime
         every = self.learnable if regime.whole else frozenset()  # as Adam steps along every row of the whole graph
         layers = shares(self.sampler, self.owned, {target: seeds}, regime.fanouts, stream, self.keep, every)
         if regime.whole:
@@ -106,7 +106,7 @@ class DependencyBatches(Batches):
 
     def work(self, sample: Parts) -> list[Work]:
         """What partitions do in a step, layer by layer."""
-        return work(self.graph, self.owned, sample.layers, sample.seeds)
+        return work(self.graph, self.root, self.owned, sample.layers, sample.seeds)
 
     def measure(self, sample: Parts) -> Iterator[tuple[str, int, int]]:
         """Of every capacity the partition that needs most; how partitions differ says nothing of how batches do."""
@@ -138,16 +138,16 @@ class DependencyBatches(Batches):
         rooms, done = self.rooms(sample), self.work(sample)
         self.done, self.sent = added(self.done, done) if self.done else done, self.sent + 1
         self.padded = [{name: plan.sent for name, plan in layer.schedules.items()} for layer in rooms]
-        padded = {part: self._pad(sample, rooms, part, len(seeds)) for part in self.features.here}
+        padded = {part: self._pad(sample, rooms, part, self.weight(seeds)) for part in self.features.here}
         requests = {t: {part: asked[t] for part, (_, asked) in padded.items()} for t in self.features.tables}
         return DependencyBatch(from_shards(self.mesh, [program for program, _ in padded.values()]), requests)
 
     def _pad(
-        self, sample: Parts, rooms: Sequence[Room], part: int, count: int
+        self, sample: Parts, rooms: Sequence[Room], part: int, weight: np.float32
     ) -> tuple[SpmdBatch, dict[str, np.ndarray]]:
         """What a partition's program is given, and the rows that it asks for of tables on the host."""
         seeds, layers, size = sample.seeds[part], sample.layers[part], self.capacities.by_name[f"{self.use}/seeds"]
-        targets = [*(layer.here for layer in rooms[1:]), {self.graph.schema.target: size}]
+        targets = [*(layer.here for layer in rooms[1:]), {self.root: size}]
         of_part = [pieces[part] for pieces in sample.pieces]
         made = [room.padded(*of, part, target) for room, of, target in zip(rooms, zip(layers, of_part), targets)]
         blocks = [block for block, _ in made]
@@ -158,12 +158,12 @@ class DependencyBatches(Batches):
         rows = {t: on_host(pad(ids, here[t], NO_NODE)) for t, ids in read.items()}
         static = self.features.rows(part, rows)
         inputs = {t: ids for t, ids in rows.items() if t not in self.learnable and t not in static}
-        seed_rows, labels = np.arange(size, dtype=np.int32), self.labels_and_weights(seeds, size)
-        local = Batch(tuple(blocks), inputs, seed_rows, *labels, static)
+        seed_rows = {self.root: np.arange(size, dtype=np.int32)}
+        local = Batch(tuple(blocks), inputs, seed_rows, self.arrays(seeds, size), static)
         asked = {t: rows[t] for t in self.features.tables}
         numbers = {t: pad(np.arange(len(read[t]), dtype=np.int32), here[t], NO_NODE) for t in asked}
         learned = {t: ids for t, ids in rows.items() if t in self.learnable} | numbers
-        return SpmdBatch(local, (learned, tuple(of for _, of in made)), np.full(1, count, np.float32)), asked
+        return SpmdBatch(local, (learned, tuple(of for _, of in made)), np.full(1, weight)), asked
 
     def residents(self, types: Sequence[str]) -> list[dict[str, np.ndarray]]:
         """Of every partition the nodes of some types whose static features its device has, in order."""

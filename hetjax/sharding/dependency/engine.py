@@ -128,10 +128,10 @@ class DependencyEngine(SpmdEngine):
     def over_rows(self, value: jax.Array) -> jax.Array:
         return jax.lax.psum(value, DATA)
 
-    def logits(self, state: TrainState, ids: np.ndarray) -> np.ndarray | None:
+    def embed(self, state: TrainState, nodes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
         own = self._own(state)
         learned = {part: {t: on_host(of[part].rows) for t, of in own.items()} for part in self.features.here}
-        found = self.evaluation.logits(state.params, learned, ids)
+        found = self.evaluation.embed(state.params, learned, nodes)
         return found if self.setup.processes.first else None
 
     @cached_property

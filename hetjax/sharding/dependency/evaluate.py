@@ -33,7 +33,7 @@ Own = Mapping[int, Mapping[str, np.ndarray]]  # per partition that is here, and 
 
 
 class DependencyEvaluator:
-    """Computes the logits of any target nodes from all of their neighbours.
+    """Computes the last embeddings of any nodes of the root types from all of their neighbours.
 
     Args:
       model: whose layers are applied.
@@ -59,28 +59,32 @@ class DependencyEvaluator:
         self.programs: dict[tuple[int, str], Program] = {}
         self.graph = sampler.graph
 
-    def logits(self, params: Any, learned: Own, ids: np.ndarray) -> np.ndarray:
-        """Logits float32 `[len(ids), classes]` of the target nodes `ids`, in every process.
+    def embed(self, params: Any, learned: Own, nodes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the last embeddings of some nodes, float32 `[nodes, width]` per root type, in every process.
 
         Args:
           params: the model's weights, on the mesh.
           learned: rows of learnable features, in memory or mapped.
-          ids: distinct.
+          nodes: per root type distinct ids.
         """
-        schema, needed = self.graph.schema, self.graph.schema.layer_types(len(self.model.layers), self.model.reads_own)
-        owner = self.owned.owner[schema.target][ids]
-        own, last = learned, len(self.model.layers) - 1
+        model = self.model
+        needed = self.graph.schema.layer_types(model.roots, len(model.layers), model.reads_own)
+        own, last = learned, len(model.layers) - 1
         for depth in range(last):
             made = {t: self._layer(params, own, depth, t, self.owned.ids[t]) for t in sorted(needed[depth + 1])}
             own = {part: {t: rows[part] for t, rows in made.items()} for part in own}
-        logits = np.empty((len(ids), self.model.classes), np.float32)
-        asked = self.owned.split(schema.target, ids)
-        done = [np.flatnonzero(owner == part) for part in range(self.owned.parts)]
-        for ranges, h in self._chunks(params, own, last, schema.target, asked):
+        return {t: self._last(params, own, last, t, ids) for t, ids in sorted(nodes.items())}
+
+    def _last(self, params: Any, own: Own, depth: int, node_type: str, ids: np.ndarray) -> np.ndarray:
+        """The last layer's embeddings of some nodes, in every process."""
+        made = np.empty((len(ids), self.model.layers[depth].makes(node_type)), np.float32)
+        owner = self.owned.owner[node_type][ids]
+        places = [np.flatnonzero(owner == part) for part in range(self.owned.parts)]
+        for ranges, h in self._chunks(params, own, depth, node_type, self.owned.split(node_type, ids)):
             for part, rows in enumerate(np.split(to_host(h), self.owned.parts)):
                 start, stop = ranges[part]
-                logits[done[part][start:stop]] = rows[: stop - start]
-        return logits
+                made[places[part][start:stop]] = rows[: stop - start]
+        return made
 
     def _layer(
         self, params: Any, own: Own, depth: int, node_type: str, nodes: Sequence[np.ndarray]
@@ -152,6 +156,5 @@ class DependencyEvaluator:
 
     @forward_only()
     def _embed(self, depth, node_type, groups, params, block, x, fetched):
-        exchange, last = Fetch(fetched, groups), depth == len(self.model.layers) - 1
-        h: Any = self.model.apply(params, depth, block, x, None, exchange, method="embed")
-        return self.model.apply(params, h[node_type], method="classify") if last else h[node_type]
+        h: Any = self.model.apply(params, depth, block, x, None, Fetch(fetched, groups), method="embed")
+        return h[node_type]

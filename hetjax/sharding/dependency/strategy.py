@@ -86,7 +86,7 @@ def sampler_of(setup: Setup) -> Sampler:
 
 def reading(setup: Setup, owned: Owned, names: Names, keep: Keep) -> list[tuple[Share, ...]]:
     """The shares of every partition in a step on all training nodes and all their neighbours."""
-    seeds, hops = {setup.graph.schema.target: setup.graph.splits["train"]}, (ALL,) * len(setup.regime.fanouts)
+    seeds, hops = setup.task.seeds(setup.task.examples("train")).nodes, (ALL,) * len(setup.regime.fanouts)
     return shares(names, owned, seeds, hops, (0,), keep)
 
 
@@ -100,7 +100,7 @@ def message(setup: Setup, owned: Owned, names: Names) -> int:
         ]
         for part, layers in enumerate(reading(setup, owned, names, nothing))
     ]
-    drawn = 1.0 if setup.regime.whole else min(1.0, setup.regime.batch_size / len(setup.graph.splits["train"]))
+    drawn = 1.0 if setup.regime.whole else min(1.0, setup.regime.batch_size / len(setup.task.examples("train")))
     return max(1, round(drawn * np.max(rows) / max(1, owned.parts - 1)))
 
 
@@ -120,10 +120,11 @@ def chosen(setup: Setup, owned: Owned, names: Names, prices: Prices) -> Keep:
     every = everything(setup)
     if prices.limit < np.inf:
         every = Copies(choose(graph, owned, layers, prices._replace(share=1.0), fanouts, own))
-    seeds = owned.split(graph.schema.target, graph.splits["train"])
+    ((root, nodes),) = setup.task.seeds(setup.task.examples("train")).nodes.items()
+    seeds = owned.split(root, nodes)
 
     def takes(keep: Keep) -> float:
-        return slowest(graph, work(graph, owned, reading(setup, owned, names, keep), seeds), prices, own=True)
+        return slowest(graph, work(graph, root, owned, reading(setup, owned, names, keep), seeds), prices, own=True)
 
     mixed = "partly computed, partly fetched"
     ways: dict[str, Keep] = {"computed": every, "fetched": Copies(features), mixed: Copies(found)}

@@ -34,17 +34,20 @@ class Work(NamedTuple):
     here: Mapping[str, np.ndarray]
 
 
-def work(graph: HetGraph, owned: Owned, layers: Sequence[tuple[Share, ...]], seeds: Sequence[np.ndarray]) -> list[Work]:
+def work(
+    graph: HetGraph, root: str, owned: Owned, layers: Sequence[tuple[Share, ...]], seeds: Sequence[np.ndarray]
+) -> list[Work]:
     """Of a step, per layer.
 
     Args:
+      root: the root type.
       layers: the shares of every partition.
       seeds: which it computes in the last layer.
     """
-    parts, target, found = range(owned.parts), graph.schema.target, []
+    parts, found = range(owned.parts), list[Work]()
     for depth in range(len(layers[0])):
         last = depth == len(layers[0]) - 1
-        targets = [{target: seeds[part]} if last else layers[part][depth + 1].here for part in parts]
+        targets = [{root: seeds[part]} if last else layers[part][depth + 1].here for part in parts]
         shares = [layers[part][depth] for part in parts]
         others = [{t: owned.owner[t][ids] != part for t, ids in targets[part].items()} for part in parts]
         degrees = [_degrees(share, graph) for share in shares]

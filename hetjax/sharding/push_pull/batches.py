@@ -51,7 +51,9 @@ class PushBatches(Batches):
         self.mesh, self.cut, self.learnable = mesh, cut, frozenset(setup.trainer.learnable)
         self.sampler = Sampler(setup.graph, frozenset(), setup.flowing, model.reads_own, model.drops)
         self.groups, self.each = mesh.shape[DATA], mesh.shape[FEATURE]
-        super().__init__(setup.graph, setup.regime, setup.config.train.seed, f"push_{self.groups}x{self.each}")
+        super().__init__(
+            setup.graph, setup.task, setup.regime, setup.config.train.seed, f"push_{self.groups}x{self.each}"
+        )
 
     @property
     def size(self) -> int:
@@ -64,7 +66,7 @@ class PushBatches(Batches):
         return [seeds[start : start + self.size].astype(np.int32) for start in starts]
 
     def sample(self, seeds: np.ndarray, stream: tuple) -> list[GroupSample]:
-        target, shares = self.graph.schema.target, self.shares(seeds)
+        target, shares = self.root, self.shares(seeds)
         own: list[Nodes] = [{target: ids} for ids in shares]
         every = [own[start : start + self.each] for start in range(0, self.mesh.size, self.each)]
         drawn = self.regime.fanouts, stream
@@ -91,21 +93,21 @@ class PushBatches(Batches):
         return {t: np.unique(np.concatenate([of[t] for of in read])) for t in read[0] if t in self.learnable}
 
     def send(self, seeds: np.ndarray, sample: list[GroupSample]) -> SpmdBatch:
-        fit, top = self.capacities, {self.graph.schema.target: self.size}
-        padded = [pad_group(fit, self.use, group, self.size, top, self.graph) for group in sample]
+        fit, top = self.capacities, {self.root: self.size}
+        padded = [pad_group(fit, self.use, group, self.root, self.size, top, self.graph) for group in sample]
         above = [tuple(block for (block,) in blocks) for group in padded for blocks in group.above]
         below = [tuple(block for (block,) in group.below) for group in padded]
         of_groups = stacked(below), stacked([group.inputs for group in padded]), stacked([g.picks[1] for g in padded])
         everyone, places = self._together(sample, padded)
         shares = self.shares(seeds)
-        labels, weights = zip(*(self.labels_and_weights(ids, self.size) for ids in shares))
+        arrays = stacked([self.arrays(ids, self.size) for ids in shares])
         rows = np.tile(np.arange(self.size, dtype=np.int32), self.mesh.size)
-        count = np.full(self.mesh.size, len(seeds), np.float32)
-        of_replicas = stacked(above), rows, np.concatenate(labels), np.concatenate(weights), count
+        weight = np.full(self.mesh.size, self.weight(seeds))
+        of_replicas = stacked(above), {self.root: rows}, arrays, weight
         together, inputs, picks, places = put(self.mesh, P(DATA), (*of_groups, places))
-        own, rows, labels, weights, count = put(self.mesh, REPLICAS, of_replicas)
-        local = Batch((*together, *own), inputs, rows, labels, weights)
-        return SpmdBatch(local, Shared(picks, put(self.mesh, P(), everyone), places), count)
+        own, seed_rows, arrays, weight = put(self.mesh, REPLICAS, of_replicas)
+        local = Batch((*together, *own), inputs, seed_rows, arrays)
+        return SpmdBatch(local, Shared(picks, put(self.mesh, P(), everyone), places), weight)
 
     def _together(self, sample: list[GroupSample], padded: Sequence[Any]) -> tuple[dict, dict]:
         """As `Shared` has `everyone` and `places`, these of all groups one after the other."""

@@ -3,7 +3,7 @@
 Where the first layer cannot be folded on slices, replicas are given the rows that they read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -72,11 +72,11 @@ class PushEngine(SpmdEngine):
             found[t] = write(zeros, batch.rows.places[t], rows)
         return jax.lax.psum(found, DATA), ids
 
-    def logits(self, state: TrainState, ids: np.ndarray) -> np.ndarray | None:
+    def embed(self, state: TrainState, nodes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
         if not self.first.division:
-            return super().logits(state, ids)
+            return super().embed(state, nodes)
         rows = {**self.static, **{t: table.rows for t, table in state.tables.items()}}
-        found = self.evaluation.logits(state.params, rows, ids)
+        found = self.evaluation.embed(state.params, rows, nodes)
         return found if self.setup.processes.first else None
 
     @cached_property

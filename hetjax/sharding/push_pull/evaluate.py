@@ -25,7 +25,7 @@ from hetjax.sharding.trainer import Rows
 
 
 class PushEvaluator:
-    """Computes logits of any target nodes from all of their neighbours.
+    """Computes the last embeddings of any nodes of the root types from all of their neighbours.
 
     Args:
       evaluator: of one device.
@@ -39,24 +39,25 @@ class PushEvaluator:
         mapped = shard_map(self._embed, mesh, (P(), P(FEATURE), P(), P(), P()), P(FEATURE))
         self.program = Program("evaluation", mapped, mesh)
 
-    def logits(self, params: Any, rows: Rows, ids: np.ndarray) -> np.ndarray:
-        """Logits float32 `[len(ids), classes]`; all processes together, and right in process 0.
+    def embed(self, params: Any, rows: Rows, nodes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return the last embeddings, float32 `[nodes, width]` per root type; all processes together, and right in process 0.
 
         Args:
           params: the weights, on the mesh.
           rows: slices of features and tables, on the mesh.
-          ids: distinct.
+          nodes: per root type distinct ids.
         """
-        evaluator, schema, given = self.evaluator, self.evaluator.graph.schema, jax.tree.map(to_host, params)
+        evaluator, given = self.evaluator, jax.tree.map(to_host, params)
         if len(self.model.layers) == 1:
-            width = self.model.layers[0].makes(schema.target)
-            h = self._layer(params, rows, schema.target, ids, evaluator.kept.rows((len(ids), width)))
-            return np.asarray(self.model.apply(given, h, method="classify"), np.float32)
-        targets = sorted(evaluator.targets(0, ids).items())  # in all processes the same order
-        x = {t: self._layer(params, rows, t, nodes, evaluator.rows(0, t, nodes)) for t, nodes in targets}
+            makes = self.model.layers[0].makes
+            rooms = {t: evaluator.kept.rows((len(ids), makes(t))) for t, ids in nodes.items()}
+            return {t: self._layer(params, rows, t, ids, rooms[t]) for t, ids in sorted(nodes.items())}
+        targets = sorted(evaluator.targets(0, nodes).items())  # in all processes the same order
+        x = {t: self._layer(params, rows, t, ids, evaluator.rows(0, t, ids)) for t, ids in targets}
         if jax.process_index():
-            return np.empty((len(ids), self.model.classes), np.float32)
-        return evaluator.last(given, evaluator.below(given, x, ids, 1) if len(ids) else {}, ids)
+            return {t: np.empty((len(ids), self.model.layers[-1].makes(t)), np.float32) for t, ids in nodes.items()}
+        some = any(map(len, nodes.values()))
+        return evaluator.last(given, evaluator.below(given, x, nodes, 1) if some else {}, nodes)
 
     def _layer(self, params: Any, rows: Rows, node_type: str, nodes: np.ndarray, made: kept.Rows) -> np.ndarray:
         """What the first layer makes of some nodes, where `made` puts it."""

@@ -136,15 +136,16 @@ class Padded(NamedTuple):
 
 
 def pad_group(
-    capacities: Capacities, use: str, sample: GroupSample, size: int, top: Mapping[str, int], graph: HetGraph
+    capacities: Capacities, use: str, sample: GroupSample, root: str, size: int, top: Mapping[str, int], graph: HetGraph
 ) -> Padded:
     """Pad a sample to capacities, which must hold it.
 
     Args:
+      root: the type of the seeds.
       size: seeds of a replica.
       top: the capacities of the nodes that replicas began with besides their seeds.
     """
-    fit, target, layers_below = capacities.by_name, graph.schema.target, len(sample.below.blocks)
+    fit, target, layers_below = capacities.by_name, root, len(sample.below.blocks)
     united = {t: fit[f"{use}/united/{t}"] for t in sample.united[1]}
     above = [_padded(fit, use, layers, layers_below, ({target: size}, top), graph) for layers in sample.above]
     every = {target: len(sample.above) * size}, united

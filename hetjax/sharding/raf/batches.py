@@ -1,7 +1,7 @@
 """Batches for a mesh: every partition samples its relations, every replica its share of the seeds."""
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -9,7 +9,7 @@ from jax.sharding import PartitionSpec as P
 
 from hetjax.cache.features import Key
 from hetjax.sampling.blocks import NO_NODE, pad, rows_of
-from hetjax.sampling.loader import Batches, Needs
+from hetjax.sampling.loader import Batches, Examples, Needs
 from hetjax.sampling.regime import Regime
 from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.mesh import DATA, from_shards, put
@@ -39,15 +39,13 @@ class MeshBatch(NamedTuple):
       parts: of each partition that is here, on its devices; the arrays of its replicas one after the other, sharded over
         `data`.
       seeds: int32 ids, the replicas' shares one after the other, `[data * seeds]` sharded over `data`.
-      labels: as in `Batch`, the replicas' shares one after the other, `[data * seeds, ...]` sharded over `data`.
-      weights: float32 `[data * seeds]`, 1 for a seed and 0 for padding.
+      arrays: as in `Batch`, the replicas' shares one after the other, `[data * seeds, ...]` sharded over `data`.
       requests: of every learnable type on the host the rows that the step reads; the ids in `parts` are then positions among these.
     """
 
     parts: dict[int, Local]
     seeds: jax.Array
-    labels: jax.Array
-    weights: jax.Array
+    arrays: Any
     requests: Mapping[str, RowRequest] = {}
 
 
@@ -61,7 +59,7 @@ class RafBatches(Batches):
     Args:
       site: this process's place.
       read_by_id, learnable, named: as in `Sampler`.
-      regime, seed: as in `Batches`.
+      task, regime, seed: as in `Batches`.
       features: where they live.
     """
 
@@ -70,6 +68,7 @@ class RafBatches(Batches):
         site: Site,
         read_by_id: frozenset[str],
         learnable: frozenset[str],
+        task: Examples,
         regime: Regime,
         seed: int,
         features: MeshFeatureStore,
@@ -82,7 +81,7 @@ class RafBatches(Batches):
             for part, graph in site.graphs.items()
         }
         use = "mesh_{relation}x{data}".format(**site.mesh.shape)
-        super().__init__(next(iter(site.graphs.values())), regime, seed, use)
+        super().__init__(next(iter(site.graphs.values())), task, regime, seed, use)
 
     def sample(self, seeds: np.ndarray, stream: tuple) -> Samples:
         size = self._size()
@@ -134,10 +133,10 @@ class RafBatches(Batches):
     def send(self, seeds: np.ndarray, sample: Samples) -> MeshBatch:
         parts = {part: self._local(part, replicas, sample.hosted) for part, replicas in sample.parts.items()}
         size = self._size() * self.site.mesh.shape[DATA]
-        padded = pad(seeds.astype(np.int32), size, NO_NODE), *self.labels_and_weights(seeds, size)
-        ids, labels, weights = put(self.site.mesh, P(DATA), padded)
+        padded = pad(seeds.astype(np.int32), size, NO_NODE), self.arrays(seeds, size)
+        ids, arrays = put(self.site.mesh, P(DATA), padded)
         requests = {name: self._request(name, nodes) for name, nodes in sample.hosted.items()}
-        return MeshBatch(parts, ids, labels, weights, requests)
+        return MeshBatch(parts, ids, arrays, requests)
 
     def _request(self, name: str, ids: np.ndarray) -> RowRequest:
         rows, owners = self.capacities.by_name[f"{self.use}/hosted/{name}"], self.features.owners(name)
@@ -156,7 +155,7 @@ class RafBatches(Batches):
         return rows_of(self._use(part), 0, node_type)
 
     def _local(self, part: int, replicas: list[LocalSample], hosted: Mapping[str, np.ndarray]) -> Local:
-        graph, seeds, padded = self.samplers[part].graph, {self.graph.schema.target: self._size()}, []
+        graph, seeds, padded = self.samplers[part].graph, {self.root: self._size()}, []
         for place, replica in zip(self.site.replicas(part), replicas, strict=True):
             placed = {
                 t: np.searchsorted(hosted[t], ids).astype(np.int32) for t, ids in replica.inputs.items() if t in hosted

@@ -28,7 +28,7 @@ from hetjax.kernels.tables import Shape, Table
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.mesh import DATA, RELATION, join, split
 from hetjax.sharding.raf.batches import CAPACITIES, MeshBatch, RafBatches
-from hetjax.sharding.raf.evaluate import RafEvaluator
+from hetjax.sharding.raf.evaluate import RafEvaluator, on_first
 from hetjax.sharding.raf.features import HOSTED, UNITED, MeshFeatureStore, SharedTable
 from hetjax.sharding.raf.kinds import SAMPLING, WEIGHTS
 from hetjax.sharding.raf.layout import Layout
@@ -167,8 +167,11 @@ class RafEngine(Engine):
         hosted = {t: table.table() for t, table in _hosted(states).items()}
         return self.layout.gather({part: _replaced(state, hosted) for part, state in states.items()})
 
-    def logits(self, states: Mapping[int, TrainState], ids: np.ndarray) -> np.ndarray | None:
-        return self.mesh_evaluator.logits(states, ids)
+    def embed(self, states: Mapping[int, TrainState], nodes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+        return self.mesh_evaluator.embed(states, nodes)
+
+    def params(self, states: Mapping[int, TrainState]) -> Any:
+        return jax.tree.map(on_first, next(iter(states.values())).params)
 
     @functools.cached_property
     def mesh_evaluator(self) -> RafEvaluator:
@@ -270,9 +273,7 @@ class RafEngine(Engine):
         head = join(self.mesh, P(), [select(state.params, self.head) for state in states.values()])
         own = join(self.mesh, P(DATA), [outcome.own for outcome in outcomes.values()])
         when = self.seed, join(self.mesh, P(), [state.step for state in states.values()])
-        loss, head, partials, own = self.together.conclude(
-            head, partials, own, batch.seeds, batch.labels, batch.weights, when
-        )
+        loss, head, partials, own = self.together.conclude(head, partials, own, batch.seeds, batch.arrays, when)
         return loss, *self._back(tape, batch, partials, own), self._split(P(), head)
 
     def _split(self, spec: P, tree: Any) -> dict[int, Any]:

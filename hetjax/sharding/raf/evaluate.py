@@ -25,7 +25,7 @@ from hetjax.sharding.trainer import Rows, TrainState
 
 
 class RafEvaluator:
-    """Computes the logits of any target nodes from all of their neighbours.
+    """Computes the last embeddings of any nodes of the root type from all of their neighbours.
 
     Args:
       model: whose layers are applied.
@@ -38,20 +38,25 @@ class RafEvaluator:
         self.chunks = {
             part: Chunks(graph, edges, model.reads_own) for part, graph in site.graphs.items() if site.leads(part)
         }
-        self.embed = jax.jit(self._embed, static_argnames=("depth", "node_type"))
+        self.embedded = jax.jit(self._embed, static_argnames=("depth", "node_type"))
         self.fold = jax.jit(self._fold, static_argnames=("depth", "part"))
         self.finish = jax.jit(self._finish, static_argnames="depth")
 
-    def logits(self, states: Mapping[int, TrainState], ids: np.ndarray) -> np.ndarray | None:
-        """Logits float32 `[len(ids), classes]` of the target nodes `ids`, in process 0; None in the others.
+    def embed(self, states: Mapping[int, TrainState], nodes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+        """Return the last embeddings of some nodes, float32 `[nodes, width]` per root type, in process 0; None in the others.
 
         Args:
           states: of the partitions that are here.
-          ids: distinct.
+          nodes: per root type distinct ids.
         """
+        ((root, ids),) = nodes.items()
+        h = self._embeddings(states, ids)
+        return {root: h} if h is not None and self.site.group.first else None
+
+    def _embeddings(self, states: Mapping[int, TrainState], ids: np.ndarray) -> np.ndarray | None:
         if not len(ids):
-            return np.empty((0, self.model.classes), np.float32) if self.site.group.first else None
-        here = {part: jax.tree.map(_first, states[part]) for part in self.chunks}
+            return np.empty((0, self.model.layers[-1].makes(self.model.target)), np.float32)
+        here = {part: jax.tree.map(on_first, states[part]) for part in self.chunks}
         x = {part: self._features(part, state) for part, state in here.items()}
         last = len(self.model.layers) - 1
         h: np.ndarray | None = None
@@ -65,7 +70,7 @@ class RafEvaluator:
                     h = self.site.group.broadcast("evaluation", {} if h is None else {"h": h})["h"]
             if depth < last:
                 x = {part: self._inner(part, state.params, x[part], depth) for part, state in here.items()}
-        return h if self.site.group.first else None
+        return h
 
     def _features(self, part: int, state: TrainState) -> dict[str, np.ndarray]:
         graph, learned = self.site.graphs[part], {t: on_host(table.rows) for t, table in state.tables.items()}
@@ -80,7 +85,7 @@ class RafEvaluator:
             relations = [r for r in program.layers[depth].inner.relations if r.target == t]
             embeddings[t] = np.zeros((nodes[t], self.model.layers[depth].makes(t)), np.float32)
             for chunk in self.chunks[part].each(t, np.arange(nodes[t], dtype=np.int32), relations, x):
-                h = self.embed(params, chunk.block, chunk.rows, depth=depth, node_type=t)
+                h = self.embedded(params, chunk.block, chunk.rows, depth=depth, node_type=t)
                 embeddings[t][chunk.start : chunk.start + chunk.count] = np.asarray(h)[: chunk.count]
         return embeddings
 
@@ -126,12 +131,10 @@ class RafEvaluator:
         return self.model.apply(params, self.models[part], depth, block, x, own, method=_partials)
 
     def _finish(self, params: Any, total: Any, own: jax.Array | None, depth: int) -> Any:
-        if depth == len(self.model.layers) - 1:
-            return self.model.apply(params, total, own, method="conclude")
         return self.model.apply(params, self.models[0].target, depth, total, own, method=_finished)
 
 
-def _first(leaf: np.ndarray | jax.Array | SharedTable) -> Any:
+def on_first(leaf: np.ndarray | jax.Array | SharedTable) -> Any:
     """Of what is alike on all devices the copy on the first; what is on the host whole."""
     if isinstance(leaf, np.ndarray):
         return leaf

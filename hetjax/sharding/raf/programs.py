@@ -211,8 +211,7 @@ class MeshPrograms:
         partials: Any,
         own: jax.Array | None,
         seeds: jax.Array,
-        labels: jax.Array,
-        weights: jax.Array,
+        arrays: Any,
         when: When,
     ) -> tuple[jax.Array, Any, Any, jax.Array | None]:
         """The loss, and its gradients.
@@ -221,19 +220,19 @@ class MeshPrograms:
           params: the weights that this reads, alike everywhere.
           partials: `[partitions, seeds, ...]` of the last layer.
           own: `[seeds, width]`, the embeddings below it, alike in all partitions; or None.
-          seeds, labels, weights: ids, labels and weights of all seeds, sharded over `data`.
+          seeds, arrays: ids of all seeds, and the arrays of their examples, sharded over `data`.
 
         Returns:
           `(loss, gradient of params, gradient of partial aggregates, gradient of own)`; the first two summed over replicas and
           alike everywhere; of the last each partition has an equal share, as it is summed over them later.
         """
-        last = self.trainer.model.layers[-1]
+        last, task = self.trainer.model.layers[-1], self.trainer.task
 
-        def share(params: Any, partial: Any, own: Any, seeds: Any, labels: Any, weights: Any, when: When) -> jax.Array:
+        def share(params: Any, partial: Any, own: Any, seeds: Any, arrays: Any, when: When) -> jax.Array:
             total, masks = united(last, self.share, partial, across), self.trainer.masks(*when)
-            logits: Any = self.trainer.model.apply(params, total, own, masks and masks.of(seeds), method="conclude")
-            losses = self.trainer.losses(logits, labels, weights)
-            return jnp.sum(losses) / jax.lax.psum(jnp.sum(weights), DATA)
+            given = total, own, masks and masks.of(seeds), arrays
+            outputs: Any = self.trainer.model.apply(params, *given, method="conclude")
+            return task.loss(outputs, arrays) / jax.lax.psum(task.weight(arrays), DATA)
 
         def conclude(params: Any, partials: Any, own: Any, *others: Any) -> tuple[jax.Array, Any, Any, Any]:
             loss, (head, partial, own) = jax.value_and_grad(share, (0, 1, 2))(params, _only(partials), own, *others)
@@ -242,9 +241,9 @@ class MeshPrograms:
             own = jax.tree.map(lambda leaf: leaf / self.mesh.shape[RELATION], own)
             return loss, head, _alone(partial), own
 
-        in_specs = (P(), SEEDS, P(DATA), P(DATA), P(DATA), P(DATA), P())
+        in_specs = (P(), SEEDS, P(DATA), P(DATA), P(DATA), P())
         mapped = shard_map(conclude, self.mesh, in_specs, (P(), P(), SEEDS, P(DATA)))
-        return mapped(params, partials, own, seeds, labels, weights, when)
+        return mapped(params, partials, own, seeds, arrays, when)
 
 
 def across(monoid: Monoid, partial: Any) -> Any:

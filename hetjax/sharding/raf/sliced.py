@@ -87,8 +87,8 @@ class SlicedRafEngine(RafEngine):
     def gather(self, states: Mapping[int, TrainState]) -> TrainState | None:
         return super().gather(self._joined(states))
 
-    def logits(self, states: Mapping[int, TrainState], ids: np.ndarray) -> np.ndarray | None:
-        return super().logits(self._joined(states), ids)
+    def embed(self, states: Mapping[int, TrainState], nodes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+        return super().embed(self._joined(states), nodes)
 
 
 class SlicedRows(Rows):

@@ -31,7 +31,7 @@ class SlicedRafBatches(RafBatches):
         trainer, seed = setup.trainer, setup.config.train.seed
         learnable, named = frozenset(trainer.learnable), trainer.model.drops
         self.cut = first_layer(trainer, site.slices).cut
-        super().__init__(site, frozenset(), learnable, setup.regime, seed, features, named)
+        super().__init__(site, frozenset(), learnable, setup.task, setup.regime, seed, features, named)
         self.use = f"{self.use}x{site.slices}"
 
     def sample(self, seeds: np.ndarray, stream: tuple) -> Samples:
@@ -70,7 +70,7 @@ class SlicedRafBatches(RafBatches):
     def _local(self, part: int, groups: Sequence[Any], hosted: Any) -> Local:
         graph, use, replicas = self.samplers[part].graph, self._use(part), []
         for group in groups:
-            found = pad_group(self.capacities, use, group, self._size(), {}, graph)
+            found = pad_group(self.capacities, use, group, self.root, self._size(), {}, graph)
             for above in found.above:
                 blocks = tuple(Roles(*roles) for roles in (*found.below, *above))
                 replicas.append(Local(blocks, found.inputs, picks=found.picks))

@@ -48,7 +48,7 @@ class Raf(declared.Raf, Strategy):
                     f"mesh.data x mesh.feature are {replicas} devices of a partition, and must lie in one process, which provides {each}"
                 )
         cuts = chosen_cuts(self.options(config), setup)
-        roots = sum(relation.target == graph.schema.target for relation in graph.schema.relations) + self_term
+        roots = sum(relation.target == setup.task.root for relation in graph.schema.relations) + self_term
         roots += sum(count - 1 for count in cuts.values())
         for name, count, most, what in (
             ("relation", config.mesh.relation, roots, "relations into the target type, its self term included"),
@@ -123,11 +123,11 @@ def make_batches(setup: Setup, site: Site, features: MeshFeatureStore) -> RafBat
     """The batches of a mesh; on the whole graph every row is on the devices, and is read in its place."""
     seed = setup.config.train.seed
     if setup.regime.whole:
-        return RafBatches(site, frozenset(), frozenset(), setup.regime, seed, features)
+        return RafBatches(site, frozenset(), frozenset(), setup.task, setup.regime, seed, features)
     if site.slices > 1:
         return SlicedRafBatches(setup, site, features)
     read_by_id, learnable = read_in_place(setup, features), frozenset(setup.trainer.learnable)
-    return RafBatches(site, read_by_id, learnable, setup.regime, seed, features, setup.trainer.model.drops)
+    return RafBatches(site, read_by_id, learnable, setup.task, setup.regime, seed, features, setup.trainer.model.drops)
 
 
 def chosen_cuts(options: declared.Options, setup: Setup) -> dict[Relation, int]:
@@ -138,7 +138,7 @@ def chosen_cuts(options: declared.Options, setup: Setup) -> dict[Relation, int]:
     """
     schema, model, parts = setup.graph.schema, setup.trainer.model, setup.config.mesh.relation
     about = sizes(setup.graph)
-    into = {r: topology_bytes(about, r, 0, about.edges[r]) for r in schema.into(schema.target)}
+    into = {r: topology_bytes(about, r, 0, about.edges[r]) for r in schema.into(setup.task.root)}
     cuts = {}
     if options.host_bytes > 0:
         cuts = {r: -(-size // options.host_bytes) for r, size in into.items() if size > options.host_bytes}

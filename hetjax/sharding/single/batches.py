@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from hetjax.sampling.blocks import Batch, Sample, measure, pad_sample
-from hetjax.sampling.loader import Batches
+from hetjax.sampling.loader import Batches, Examples
 from hetjax.sampling.regime import Regime
 from hetjax.sampling.sampler import Sampler
 from hetjax.sampling.whole import count_edges, needed_graph
@@ -19,7 +19,7 @@ class SingleBatches(Batches):
 
     Args:
       sampler: draws from the graph.
-      regime, seed: as in `Batches`.
+      task, regime, seed: as in `Batches`.
       to_device: puts a batch of host arrays on the device.
       together: what mini-batches fold together.
 
@@ -30,6 +30,7 @@ class SingleBatches(Batches):
     def __init__(
         self,
         sampler: Sampler,
+        task: Examples,
         regime: Regime,
         seed: int,
         to_device: Callable[[Batch], Batch] = jax.device_put,
@@ -37,14 +38,14 @@ class SingleBatches(Batches):
     ):
         self.sampler, self.to_device, self.together = sampler, to_device, together
         self.edges = 0
-        super().__init__(sampler.graph, regime, seed, "train")
+        super().__init__(sampler.graph, task, regime, seed, "train")
 
     def sample(self, seeds: np.ndarray, stream: tuple) -> Sample:
         if self.regime.whole:
-            blocks = needed_graph(self.sampler, seeds, len(self.regime.fanouts))
+            blocks = needed_graph(self.sampler, {self.root: seeds}, len(self.regime.fanouts))
             self.edges = count_edges(blocks)
             return Sample(blocks, {}, ())
-        sample = self.sampler.sample({self.graph.schema.target: seeds}, self.regime.fanouts, stream)
+        sample = self.sampler.sample({self.root: seeds}, self.regime.fanouts, stream)
         return self.together.paired(sample) if self.together else sample
 
     def measure(self, sample: Sample) -> Iterator[tuple[str, int, int]]:
@@ -61,8 +62,8 @@ class SingleBatches(Batches):
         if self.regime.whole:  # in which nothing is padded, and targets are in the order of their ids
             rows = np.unique(seeds, return_inverse=True)[1].astype(np.int32)
         else:
-            rows, room = np.arange(size, dtype=np.int32), {self.graph.schema.target: size}
+            rows, room = np.arange(size, dtype=np.int32), {self.root: size}
             blocks, inputs = pad_sample(self.capacities, self.use, sample, room, self.graph)
             if self.together:
                 blocks = self.together.filled(self.capacities, blocks, sample, room)
-        return self.to_device(Batch(blocks, inputs, rows, *self.labels_and_weights(seeds, size)))
+        return self.to_device(Batch(blocks, inputs, {self.root: rows}, self.arrays(seeds, size)))

@@ -1,7 +1,8 @@
 """The plain path on one device, which every other way of running equals: loss, gradients, parameters."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
+from typing import Any
 
 import jax
 import jaxlib
@@ -85,11 +86,14 @@ class SingleEngine(Engine):
     def given_features(self) -> dict[str, np.ndarray | jax.Array]:
         return super().given_features() | self.static
 
-    def logits(self, state: TrainState, ids: np.ndarray) -> np.ndarray | None:
-        if not len(ids) or self.whole is None or not self.whole.takes(ids):
-            return super().logits(state, ids)
+    def embed(self, state: TrainState, nodes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+        if not any(map(len, nodes.values())) or self.whole is None or not self.whole.takes(nodes):
+            return super().embed(state, nodes)
         learned = {t: table.rows for t, table in state.tables.items()}
-        return self.whole.logits(unpacked(state).params, self.features.static | learned, ids)
+        return self.whole.embed(unpacked(state).params, self.features.static | learned, nodes)
+
+    def params(self, state: TrainState) -> Any:
+        return unpacked(state).params
 
     @cached_property
     def whole(self) -> WholeEvaluator | None:
@@ -97,7 +101,7 @@ class SingleEngine(Engine):
         if self.to_device is None:
             return None
         config, sampler = self.setup.config, self.batches.sampler
-        asked = evaluated_nodes(self.setup.graph, config.train)
+        asked = evaluated_nodes(self.setup.task, config.train)
         most = max(TIMES_A_STEP * self.batches.edges, config.sampling.evaluation_edges)
         return WholeEvaluator(self.trainer.model, sampler, self.to_device, asked, most, self.options)
 

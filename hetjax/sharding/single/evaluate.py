@@ -18,7 +18,7 @@ Blocks = tuple[Block, ...]
 
 
 class WholeEvaluator:
-    """Computes the logits of any target nodes from what they depend on, which is kept in memory.
+    """Computes the last embeddings of any nodes of the root types from what they depend on, which is kept in memory.
 
     That is found once for all nodes that a run evaluates: one program serves it.
 
@@ -26,7 +26,7 @@ class WholeEvaluator:
       model: whose layers are applied.
       sampler: of the graph.
       to_device: puts blocks of the whole graph, one per layer, where they are read.
-      asked: ids of target nodes that `logits` will be asked for.
+      asked: nodes per root type that `embed` will be asked for.
       edges: the most that all layers together may read.
       options: of the compiler.
     """
@@ -36,39 +36,43 @@ class WholeEvaluator:
         model: Stack,
         sampler: Sampler,
         to_device: Callable[[Blocks], Blocks],
-        asked: np.ndarray,
+        asked: Mapping[str, np.ndarray],
         edges: int,
         options: Mapping[str, str],
     ):
         self.model, self.sampler, self.to_device = model, sampler, to_device
-        self.asked, self.edges = asked, edges
+        self.asked, self.edges = dict(asked), edges
         self.blocks: Blocks | None = None
         self.computed = jax.jit(self._computed, compiler_options=dict(options))
 
     @forward_only()
-    def _computed(self, params: Any, blocks: Blocks, x: Mapping[str, jax.Array]) -> jax.Array:
-        logits: Any = self.model.apply(params, blocks, x)
-        return logits
+    def _computed(self, params: Any, blocks: Blocks, x: Mapping[str, jax.Array]) -> Mapping[str, jax.Array]:
+        embeddings: Any = self.model.apply(params, blocks, x, method="embed_roots")
+        return embeddings
 
-    def takes(self, ids: np.ndarray) -> bool:
-        """Whether what the target nodes `ids`, and those before, depend on has few enough edges."""
-        if self.blocks is None or not np.isin(ids, self.asked).all():
-            asked, layers = np.union1d(self.asked, ids).astype(np.int32), len(self.model.layers)
+    def takes(self, nodes: Mapping[str, np.ndarray]) -> bool:
+        """Return whether what some nodes, and those before, depend on has few enough edges."""
+        if self.blocks is None or not all(np.isin(ids, self.asked[t]).all() for t, ids in nodes.items()):
+            asked = {t: np.union1d(self.asked[t], ids).astype(np.int32) for t, ids in nodes.items()}
+            layers = len(self.model.layers)
             self.blocks = None  # makes room
             blocks = needed_graph(self.sampler, asked, layers, trained=False)
             self.blocks, self.asked = self.to_device(blocks) if count_edges(blocks) <= self.edges else (), asked
         return bool(self.blocks)
 
-    def logits(self, params: Any, x: Mapping[str, jax.Array | SparseRows], ids: np.ndarray) -> np.ndarray:
-        """Logits float32 `[len(ids), classes]` of the target nodes `ids`, which it `takes`.
+    def embed(
+        self, params: Any, x: Mapping[str, jax.Array | SparseRows], nodes: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """Return the last embeddings of some nodes, which it `takes`, float32 `[nodes, width]` per root type.
 
         Args:
           params: the model's weights, not packed.
           x: `[nodes, width]` per input type, on the device.
-          ids: distinct.
+          nodes: per root type distinct ids.
         """
         assert self.blocks
         params = jax.device_get(params)  # wherever they were, or the program would be compiled for each place
         layers = self.model.layers
         blocks = tuple(stacked(params, *each) for each in zip(layers, range(len(layers)), self.blocks, strict=True))
-        return np.asarray(self.computed(params, blocks, x))[np.searchsorted(self.asked, ids)]
+        found = self.computed(params, blocks, x)
+        return {t: np.asarray(found[t])[np.searchsorted(self.asked[t], ids)] for t, ids in nodes.items()}

@@ -17,8 +17,10 @@ def first_batch(setup: Setup) -> Sample:
     """What a batch of the first training nodes reads, of each type the rows of its own; costs are counted by that."""
     model, graph = setup.trainer.model, setup.graph
     sampler = Sampler(graph, frozenset(), frozenset(), model.reads_own)
-    seeds = graph.splits["train"][: setup.regime.batch_size]
-    return sampler.sample({graph.schema.target: seeds}, setup.regime.fanouts, (setup.config.train.seed,), False)
+    examples = setup.task.examples("train")[: setup.regime.batch_size]
+    return sampler.sample(
+        dict(setup.task.seeds(examples).nodes), setup.regime.fanouts, (setup.config.train.seed,), False
+    )
 
 
 class Reads:

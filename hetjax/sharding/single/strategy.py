@@ -113,4 +113,4 @@ def make_batches(setup: Setup, features: Features, to_device: Callable[[Batch], 
     together = folded_together(setup, features, by_id)
     relations = together.relations if together else ()
     sampler = Sampler(setup.graph, by_id, flowing, model.reads_own, model.drops, relations)
-    return SingleBatches(sampler, setup.regime, setup.config.train.seed, to_device, together)
+    return SingleBatches(sampler, setup.task, setup.regime, setup.config.train.seed, to_device, together)

@@ -4,6 +4,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+import jax
 import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
@@ -43,24 +44,24 @@ class TensorBatches(Batches):
         self.mesh, self.owned, self.reads_own = mesh, owned, setup.trainer.model.reads_own
         self.still = [t for t in setup.trainer.widths if t in still]
         self.decoupled = setup.trainer.model.decoupled is not None
-        super().__init__(setup.graph, setup.regime, setup.config.train.seed, "tensor")
+        super().__init__(setup.graph, setup.task, setup.regime, setup.config.train.seed, "tensor")
 
     def sample(self, seeds: np.ndarray, stream: tuple) -> tuple[Block, ...]:
-        return whole_graph(self.graph, len(self.regime.fanouts), self.reads_own)
+        return whole_graph(self.graph, self.task.roots, len(self.regime.fanouts), self.reads_own)
 
     def measure(self, sample: tuple[Block, ...]) -> Iterator[tuple[str, int, int]]:
         return iter(())  # nothing grows
 
     def send(self, seeds: np.ndarray, sample: tuple[Block, ...]) -> SpmdBatch:
-        target = self.graph.schema.target
+        target = self.root
         own = self.owned.split(target, seeds)
         size = max(1, *map(len, own))
         rows = np.concatenate([pad(self.owned.local[target][ids], size, NO_NODE) for ids in own])
-        labels, weights = (np.concatenate(found) for found in zip(*(self.labels_and_weights(ids, size) for ids in own)))
-        local = Batch((), {}, rows, labels, weights)
-        count = np.full(self.mesh.size, len(seeds), np.float32)
+        arrays = jax.tree.map(lambda *leaves: np.concatenate(leaves), *(self.arrays(ids, size) for ids in own))
+        local = Batch((), {}, {target: rows}, arrays)
+        weight = np.full(self.mesh.size, self.weight(seeds))
         kept = {t: self._columns(self.graph.features[t]) for t in self.still}
-        sharded: SpmdBatch = meshes.put(self.mesh, P(FEATURE), SpmdBatch(local, kept, count))
+        sharded: SpmdBatch = meshes.put(self.mesh, P(FEATURE), SpmdBatch(local, kept, weight))
         return sharded._replace(local=sharded.local._replace(blocks=self._blocks(sample)))
 
     def _blocks(self, sample: tuple[Block, ...]) -> tuple[Block, ...]:

@@ -47,7 +47,7 @@ class TensorEngine(SpmdEngine):
         self.owned, self.gathered = owned, setup.folder and setup.folder / "tables"
         static = {t: setup.graph.features[t] for t in setup.trainer.widths if t in setup.graph.features}
         super().__init__(setup, batches, mesh, self._divided(mesh, static))
-        mapped = shard_map(self._logits, mesh, (P(), self.rows_spec, self.rows_spec, self.batch_spec), P(FEATURE))
+        mapped = shard_map(self._embed, mesh, (P(), self.rows_spec, self.rows_spec, self.batch_spec), P(FEATURE))
         self.evaluation = Program("evaluation", mapped, mesh)
 
     def _divided(self, mesh: Mesh, rows: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,11 +76,11 @@ class TensorEngine(SpmdEngine):
         return dict(gradients), {}
 
     def exchanges(self, batch: SpmdBatch) -> Sequence[Exchange]:
-        model, target = self.trainer.model, self.setup.graph.schema.target
+        model = self.trainer.model
         if not model.decoupled:
             return [Together(batch.rows) for _ in model.layers]
         gathered: list[dict[str, int]] = [{} for _ in model.layers]
-        gathered[-1] = {target: model.decoupled.widths[-1]}
+        gathered[-1] = {model.target: model.decoupled.widths[-1]}
         return [
             Slices(self.mesh.size, layer.widths, not depth, wanted, heads_folded_by(layer))
             for depth, (layer, wanted) in enumerate(zip(model.layers, gathered))
@@ -89,13 +89,16 @@ class TensorEngine(SpmdEngine):
     def over_rows(self, value: jax.Array) -> jax.Array:
         return jax.lax.psum(value, FEATURE)
 
-    def logits(self, state: TrainState, ids: np.ndarray) -> np.ndarray | None:
+    def embed(self, state: TrainState, nodes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
         (drawn,) = self.batches.epoch(0)
         rows = {t: table.rows for t, table in state.tables.items()}
-        found = to_host(self.evaluation(state.params, rows, self.static, drawn.batch))
-        return np.asarray(found[ids], np.float32) if self.setup.processes.first else None
+        found = self.evaluation(state.params, rows, self.static, drawn.batch)
+        every = {t: to_host(found[t]) for t in sorted(nodes)}
+        if not self.setup.processes.first:
+            return None
+        return {t: np.asarray(every[t][ids], np.float32) for t, ids in nodes.items()}
 
-    def _logits(self, params: Any, learned: Rows, static: Rows, batch: SpmdBatch) -> jax.Array:
-        features = {**static, **learned}
-        logits: Any = self.trainer.model.apply(params, batch.local.blocks, features, None, self.exchanges(batch))
-        return logits
+    def _embed(self, params: Any, learned: Rows, static: Rows, batch: SpmdBatch) -> Mapping[str, jax.Array]:
+        given = batch.local.blocks, {**static, **learned}, None, self.exchanges(batch)
+        embeddings: Any = self.trainer.model.apply(params, *given, method="embed_roots")
+        return embeddings

@@ -23,9 +23,9 @@ class Tensor(declared.Tensor, Strategy):
         if not setup.regime.whole:
             return push_pull(setup)
         parts, schema = setup.config.mesh.feature, setup.graph.schema
-        if not setup.config.model.head and parts > schema.classes:
+        if not setup.config.model.head and parts > setup.task.outputs:
             raise InputError(
-                f"mesh.feature is {parts}, more slices than the {schema.classes} logits that the last layer makes: set model.head true"
+                f"mesh.feature is {parts}, more slices than the {setup.task.outputs} outputs that the last layer makes: set model.head true"
             )
         first = setup.trainer.model.layers[0]
         if isinstance(first, AttentionPropagation) and first.attending < parts:

@@ -1,8 +1,9 @@
 """The whole graph as one batch of chunks: what is known of the target type's rows."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from hetjax.partition.owned import Owned
@@ -15,13 +16,12 @@ class Seeds(NamedTuple):
     """The one batch of the whole graph, on the host.
 
     Attributes:
-      labels, weights: of every row of the target type its label, and 1 if it trains.
-      size: how many train.
+      arrays: the task's, of every row of the root type; of rows that do not train they are zeros.
+      weight: of all examples together.
     """
 
-    labels: Rows
-    weights: Rows
-    size: int
+    arrays: Any
+    weight: np.float32
 
 
 class ChunkedBatches(Batches):
@@ -29,7 +29,7 @@ class ChunkedBatches(Batches):
 
     def __init__(self, setup: Setup, owned: Owned, places: Sequence[int]):
         self.owned, self.places = owned, places
-        super().__init__(setup.graph, setup.regime, setup.config.train.seed, "tensor")
+        super().__init__(setup.graph, setup.task, setup.regime, setup.config.train.seed, "tensor")
 
     def sample(self, seeds: np.ndarray, stream: tuple) -> tuple:
         return ()
@@ -38,13 +38,11 @@ class ChunkedBatches(Batches):
         return iter(())
 
     def send(self, seeds: np.ndarray, sample: tuple) -> Seeds:
-        target = self.graph.schema.target
-        weights = np.zeros(self.graph.schema.nodes[target], np.float32)
-        weights[seeds] = 1
-        labels = np.zeros_like(self.graph.labels)
-        labels[seeds] = self.graph.labels[seeds]
+        arrays = self.task.seeds(seeds).arrays
 
-        def own(array: np.ndarray) -> Rows:
-            return [self.owned.take(target, array, place) for place in self.places]
+        def own(leaf: np.ndarray) -> Rows:
+            every = np.zeros((self.graph.schema.nodes[self.root], *leaf.shape[1:]), leaf.dtype)
+            every[seeds] = leaf
+            return [self.owned.take(self.root, every, place) for place in self.places]
 
-        return Seeds(own(labels), own(weights), len(seeds))
+        return Seeds(jax.tree.map(own, arrays), self.weight(seeds))

@@ -33,7 +33,7 @@ class ByRows:
 
     def __init__(self, setup: Setup, mesh: Mesh, owned: Owned, share: float):
         self.mesh, self.owned, self.trainer = mesh, owned, setup.trainer
-        self.target, self.seed = setup.graph.schema.target, np.int32(setup.config.train.seed)
+        self.target, self.seed = setup.trainer.model.target, np.int32(setup.config.train.seed)
         self.blocks = RowBlocks(mesh, owned, meshes.positions_here(mesh), share)
         self.programs, self.updates = RowPrograms(setup.trainer, mesh), Updates(setup.trainer, mesh)
 
@@ -75,20 +75,20 @@ class ByRows:
         params, target = head(state.params), self.target
         sums = zeros(self.mesh, params)
         pull, share = [np.zeros_like(x) for x in rows], [np.zeros(1, rows[0].dtype) for _ in rows]
-        about = (self.blocks.of(target, of) for of in (rows, batch.labels, batch.weights))
-        for (at, block), (_, labels), (_, weights) in zip(*about):
-            sums, found = self.programs.loss(sums, params, block, labels, weights, np.float32(batch.size))
+        leaves, form = jax.tree.flatten(batch.arrays, is_leaf=lambda node: isinstance(node, list))
+        for (at, block), *of_task in zip(self.blocks.of(target, rows), *(self.blocks.of(target, of) for of in leaves)):
+            arrays = jax.tree.unflatten(form, [leaf for _, leaf in of_task])
+            sums, found = self.programs.loss(sums, params, block, arrays, batch.weight)
             for own, of_loss, (loss, gradient) in zip(pull, share, seen(self.mesh, found)):
                 own[at] = gradient[: at.stop - at.start]
                 of_loss += loss
         return sums, (divided(self.mesh, share), pull)
 
-    def logits(self, params: Any, rows: Rows) -> np.ndarray:
-        """Of all nodes of the target type."""
+    def whole(self, rows: Rows) -> np.ndarray:
+        """The rows of all nodes of the root type, in every process."""
         own: dict[int, list[np.ndarray]] = {}
         for at, block in self.blocks.of(self.target, rows):
-            found = to_host(self.programs.classify(head(params), block))
-            for place, some in enumerate(np.split(found, self.mesh.size)):
+            for place, some in enumerate(np.split(to_host(block), self.mesh.size)):
                 own.setdefault(place, []).append(some[: at.stop - at.start])
         every = np.concatenate([np.concatenate(own[place]) for place in range(self.mesh.size)])
         return np.asarray(self.owned.whole(self.target, every))
@@ -116,12 +116,11 @@ class ByRows:
         for (_, block), (_, pulls) in zip(self.blocks.of(t, rows), self.blocks.of(t, gradients)):
             yield block, pulls
 
-    def loss_shapes(self, state: TrainState, width: int, labels: np.ndarray, dtype: Any) -> tuple[Any, ...]:
-        """Of the arguments of `RowPrograms.loss`."""
+    def loss_shapes(self, state: TrainState, width: int, arrays: Any, dtype: Any) -> tuple[Any, ...]:
+        """Return shapes of the arguments of `RowPrograms.loss`; `arrays` are the task's, of any examples."""
         params, rows = head(state.params), self.mesh.size * self.blocks.size(self.target)
-        block, each = ((rows, width), dtype), ((rows, *labels.shape[1:]), labels.dtype)
-        of_rows = (jax.ShapeDtypeStruct(*about) for about in (block, each, ((rows,), np.float32), ((), np.float32)))
-        return params, *of_rows
+        of_task = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((rows, *leaf.shape[1:]), leaf.dtype), arrays)
+        return params, jax.ShapeDtypeStruct((rows, width), dtype), of_task, jax.ShapeDtypeStruct((), np.float32)
 
 
 def head(params: Any) -> Any:

@@ -1,6 +1,7 @@
 """The engine of tensor parallelism in chunks: what is as large as the graph stays on the host."""
 
 import shutil
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -104,10 +105,10 @@ class ChunkedEngine(Engine):
         held = {t: self.by_rows.moved(t, table, rows[t], now, of_all) for t, table in state.tables.items()}
         return trained._replace(tables=held), jax.block_until_ready(loss)
 
-    def logits(self, state: TrainState, ids: np.ndarray) -> np.ndarray | None:
-        x = self._forward(state, False)[0]
-        every = self.by_rows.logits(state.params, x[self.setup.graph.schema.target])
-        return np.asarray(every[ids], np.float32) if self.setup.processes.first else None
+    def embed(self, state: TrainState, nodes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+        ((root, ids),) = nodes.items()
+        every = self.by_rows.whole(self._forward(state, False)[0][root])
+        return {root: np.asarray(every[ids], np.float32)} if self.setup.processes.first else None
 
     def traffic(self) -> list[Sent]:
         programs = [program for of in self.programs for program in of.all]
@@ -181,7 +182,7 @@ class ChunkedEngine(Engine):
     def _gradients(self, state: TrainState, batch: Seeds) -> tuple[Any, list[Any], dict[str, Rows]]:
         """Each device's share of the loss, its parts of the gradients of weights, and the gradients of its tables' rows."""
         x, kept, features = self._forward(state, True)
-        target = self.setup.graph.schema.target
+        target = self.trainer.model.target
         head, (losses, pull) = self.by_rows.loss(state, batch, x[target])
         weights, gradients = [head], {target: pull}
         columns: dict[str, Columns] = {}

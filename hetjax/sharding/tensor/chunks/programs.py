@@ -164,20 +164,18 @@ class RowPrograms:
 
     Attributes:
       enter, enter_back: as of `pair`, of what the first layer reads of a type's rows.
-      classify: `(parameters, rows)` to logits of the target type's rows.
-      loss: `(sums, parameters, rows, labels, weights, count) -> (sums, (loss, gradient of the rows))`, each device's share of the loss.
+      loss: `(sums, parameters, rows, arrays, weight) -> (sums, (loss, gradient of the rows))`, each device's share of the loss.
     """
 
     def __init__(self, trainer: Trainer, mesh: Mesh):
         self.trainer = trainer
         self.enter, self.enter_back = pair(self._enter, mesh, (DIVIDED,), (DIVIDED,), self._learned)
-        self.classify = Program("evaluation", shard_map(self._classify, mesh, (ALIKE, DIVIDED), DIVIDED), mesh)
-        specs = (DIVIDED, ALIKE, DIVIDED, DIVIDED, DIVIDED, ALIKE)
+        specs = (DIVIDED, ALIKE, DIVIDED, DIVIDED, ALIKE)
         self.loss = Program(GRADIENTS, shard_map(self._loss, mesh, specs, DIVIDED), mesh, donate_argnums=0)
 
     @property
     def all(self) -> list[Program]:
-        return [self.enter, self.enter_back, self.classify, self.loss]
+        return [self.enter, self.enter_back, self.loss]
 
     def _enter(self, training: bool, t: str, params: Any, drawn: Drawn, flows: tuple, others: tuple) -> Any:
         masks = self.trainer.masks(drawn.seed, drawn.step) if training else None
@@ -187,15 +185,14 @@ class RowPrograms:
     def _learned(self, t: str, gradients: tuple) -> tuple:
         return gradients if t in self.trainer.learnable else ()
 
-    def _classify(self, params: Any, rows: jax.Array) -> jax.Array:
-        logits: Any = self.trainer.model.apply(params, method=lambda stack: stack.classify(rows))
-        return logits
-
     def _loss(
-        self, sums: Any, params: Any, rows: jax.Array, labels: jax.Array, weights: jax.Array, count: jax.Array
+        self, sums: Any, params: Any, rows: jax.Array, arrays: Any, weight: jax.Array
     ) -> tuple[Any, tuple[jax.Array, jax.Array]]:
+        model, task = self.trainer.model, self.trainer.task
+
         def share(params: Any, rows: jax.Array) -> jax.Array:
-            return jnp.sum(self.trainer.losses(self._classify(params, rows), labels, weights)) / count
+            outputs: Any = model.apply(params, {model.target: rows}, arrays, method="read_out")
+            return task.loss(outputs, arrays) / weight
 
         loss, (of_params, of_rows) = jax.value_and_grad(share, (0, 1))(params, rows)
         return jax.tree.map(lambda one, more: one + more[None], sums, of_params), (loss[None], of_rows)

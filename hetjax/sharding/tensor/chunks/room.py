@@ -144,10 +144,9 @@ def of_rows(engine: ChunkedEngine) -> int:
         pull = rows.enter.jitted.eval_shape(True, t, params, drawn, block, ids)
         sums = stacked(parts, params)
         found.append(_take(rows.enter_back, t, sums, params, drawn, block, ids, pull))
-    last, labels = trainer.model.layers[-1], engine.setup.graph.labels
-    arguments = engine.by_rows.loss_shapes(
-        state, last.makes(engine.setup.graph.schema.target), labels, engine.floats(state)
-    )
+    last, task = trainer.model.layers[-1], trainer.task
+    arrays = task.seeds(task.examples("train")[:1]).arrays
+    arguments = engine.by_rows.loss_shapes(state, last.makes(trainer.model.target), arrays, engine.floats(state))
     found.append(_take(rows.loss, stacked(parts, arguments[0]), *arguments))
     return 2 * max(found)
 

@@ -1,0 +1,183 @@
+"""Node classification: one class of each node, or any number of labels."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.kernels.linear import Dense
+from hetjax.options.config import Config, named_weights
+from hetjax.system.arrays import Array
+from hetjax.system.errors import InputError, nearest
+from hetjax.tasks.task import Seeds, Task
+
+
+class Labels(NamedTuple):
+    """The arrays of examples.
+
+    Attributes:
+      labels: int32 `[n]` class ids, or int8 `[n, classes]` of 0 and 1 where a node may have several labels.
+      weights: float32 `[n]`, 1 for an example and 0 for padding.
+    """
+
+    labels: Array
+    weights: Array
+
+
+class NodeClassification(Task):
+    """The classes of the nodes of one type, from a column of labels.
+
+    Args:
+      graph, config: as of `Task`.
+
+    Attributes:
+      labels: as in `HetGraph`.
+      several: whether a node may have several labels.
+      splits: as in `HetGraph`; an example's number is its node's.
+      smoothing: share of every label that is spread evenly: over all classes, or, of several labels, over yes and no.
+      class_weights: of every class in the loss; empty: all alike.
+
+    Raises:
+      InputError: an option that does not go with the labels.
+    """
+
+    def __init__(self, graph: HetGraph, config: Config):
+        self.roots, self.outputs = (graph.schema.target,), graph.schema.classes
+        self.labels, self.several, self.splits = graph.labels, graph.multilabel, graph.splits
+        self.smoothing = config.train.label_smoothing
+        self.class_weights = class_weights(graph, weights_in_order(graph, config.train.class_weights))
+        if config.model.logit_norm and (self.several or self.outputs < 3):
+            labels = "several labels a node" if self.several else f"{self.outputs} classes"
+            raise InputError(
+                f"model.logit_norm is true, which is for one label a node of 3 classes or more, not for {labels}"
+            )
+
+    def examples(self, split: str) -> np.ndarray:
+        return self.splits[split]
+
+    def seeds(self, examples: np.ndarray) -> Seeds:
+        arrays = Labels(self.labels[examples], np.ones(len(examples), np.float32))
+        return Seeds({self.root: examples}, arrays)
+
+    def head(self, linear: bool, normalised: bool = False) -> nn.Module:
+        if linear:
+            return LinearHead(self.outputs, self.root, normalised)
+        return PlainHead(self.root, normalised)
+
+    def loss(self, outputs: jax.Array, arrays: Labels) -> jax.Array:
+        losses = cross_entropy(outputs, arrays.labels, self.smoothing, self.class_weights)
+        return jnp.sum(jnp.where(arrays.weights > 0, losses, 0))
+
+    def weight(self, arrays: Labels) -> Any:
+        return arrays.weights.sum()
+
+
+class LinearHead(nn.Module):
+    """A matrix and a bias on the embeddings of the one root type.
+
+    Attributes:
+      outputs: how many it makes of a node.
+      root: that type.
+      normalised: whether the outputs of every node are brought to mean 0 and variance 1, so that with few classes no probability comes near 1.
+    """
+
+    outputs: int
+    root: str
+    normalised: bool = False
+
+    def setup(self):
+        self.dense = Dense(self.outputs)
+        nn.share_scope(self, self.dense)  # so that the parameters are `head/kernel` and `head/bias`
+
+    def __call__(self, embeddings: Mapping[str, jax.Array], arrays: Any) -> jax.Array:
+        return _normalised(self.dense(embeddings[self.root]), self.normalised)
+
+
+class PlainHead(nn.Module):
+    """The embeddings of the one root type as outputs, as the last layer made them.
+
+    Attributes:
+      root, normalised: as of `LinearHead`.
+    """
+
+    root: str
+    normalised: bool = False
+
+    def __call__(self, embeddings: Mapping[str, jax.Array], arrays: Any) -> jax.Array:
+        return _normalised(embeddings[self.root], self.normalised)
+
+
+def _normalised(logits: jax.Array, wanted: bool) -> jax.Array:
+    if not wanted:
+        return logits
+    made: Any = nn.LayerNorm(use_scale=False, use_bias=False, parent=None).apply({}, logits)
+    return made
+
+
+def cross_entropy(
+    logits: jax.Array, labels: Array, smoothing: float = 0.0, class_weights: Sequence[float] = ()
+) -> jax.Array:
+    """Of every node, `[nodes]`: the softmax's, or the mean over the classes of the sigmoid's where nodes have several labels.
+
+    Args:
+      logits: `[nodes, classes]`.
+      labels: class ids `[nodes]`, or 0 and 1 `[nodes, classes]`.
+      smoothing: share of every label that is spread evenly (Szegedy et al. 2016).
+      class_weights: what a node's loss is multiplied by, by its class; with several labels, what each class's is.
+    """
+    weights = jnp.asarray(class_weights, logits.dtype)
+    if labels.ndim == 2:
+        losses = optax.sigmoid_binary_cross_entropy(logits, labels * (1 - smoothing) + smoothing / 2)
+        return jnp.mean(losses * weights[None] if len(class_weights) else losses, axis=1)
+    if smoothing:
+        smooth = optax.smooth_labels(jax.nn.one_hot(labels, logits.shape[1], dtype=logits.dtype), smoothing)
+        losses = optax.softmax_cross_entropy(logits, smooth)
+    else:
+        losses = optax.softmax_cross_entropy_with_integer_labels(logits, labels)
+    return losses * weights[labels] if len(class_weights) else losses
+
+
+def class_weights(graph: HetGraph, asked: str | Sequence[float] | Sequence[str]) -> tuple[float, ...]:
+    """The weight of every class, scaled so that their mean over the training nodes is 1; with several labels, over the classes.
+
+    `balanced` weighs a class by one over how many training nodes have it; one that none has is not weighed.
+
+    Args:
+      asked: as `train.class_weights`.
+
+    Raises:
+      InputError: there are not as many numbers as classes.
+    """
+    if asked == "none":
+        return ()
+    classes, labels = graph.schema.classes, graph.labels[graph.splits["train"]]
+    counts = labels.sum(axis=0, dtype=np.int64) if graph.multilabel else np.bincount(labels, minlength=classes)
+    weights = 1 / np.maximum(counts, 1) if asked == "balanced" else np.array(asked, float)
+    if len(weights) != classes:
+        raise InputError(f"train.class_weights has {len(weights)} numbers != {classes} classes")
+    mean = weights[counts > 0].mean() if graph.multilabel else (weights * counts).sum() / max(1, counts.sum())
+    return tuple(float(weight) for weight in np.where(counts > 0, weights / mean, 1))
+
+
+def weights_in_order(graph: HetGraph, asked: str | Sequence[float] | Sequence[str]) -> Any:
+    """Return `train.class_weights` that are given by name as numbers, in the order of the classes; others as they are.
+
+    Raises:
+      InputError: a class is not known, or has no weight.
+    """
+    weights = {} if isinstance(asked, str) else named_weights(tuple(asked))
+    if not weights:
+        return asked
+    classes = graph.names.class_names(graph.schema.classes)
+    for name in weights:
+        if name not in classes:
+            raise InputError(f"train.class_weights: there is no class {name[:100]!r}{nearest(name, classes[:100])}")
+    for name in classes:
+        if name not in weights:
+            raise InputError(f"train.class_weights gives class {name[:100]!r} no weight, and every class needs one")
+    return tuple(weights[name] for name in classes)

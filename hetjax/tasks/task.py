@@ -1,0 +1,88 @@
+"""A task: what a run predicts, and by what it is judged.
+
+A task stands above the engines, and knows none of them::
+
+    examples --(task.seeds)--> nodes by type, arrays --(engine.embed)--> embeddings --(task.head)--> outputs --(task.loss)--> sum
+
+It is a file of this package, or a class of a user's own (`registry`).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import numpy as np
+
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.options.config import Config
+
+
+class Seeds(NamedTuple):
+    """Some examples, as engines are given them.
+
+    Attributes:
+      nodes: per root type the distinct ids of the nodes whose embeddings the examples need, int32.
+      arrays: a pytree of arrays `[examples, ...]`, row `i` of every leaf about example `i`. Engines pad it with rows of zeros,
+        divide it among devices as they divide the seeds, and never look into it.
+    """
+
+    nodes: Mapping[str, np.ndarray]
+    arrays: Any
+
+
+class Task(ABC):
+    """What a run predicts of a graph.
+
+    Every example of a task has one seed, a node of the one root type, and row `i` of its arrays lies where that node's
+    embedding does.
+
+    Args:
+      graph: whose label column is predicted.
+      config: of the run.
+
+    Attributes:
+      roots: the node types whose embeddings the task reads.
+      outputs: numbers that the head makes of an example.
+    """
+
+    roots: tuple[str, ...]
+    outputs: int
+
+    @abstractmethod
+    def __init__(self, graph: HetGraph, config: Config): ...
+
+    @property
+    def root(self) -> str:
+        """The one root type."""
+        (root,) = self.roots
+        return root
+
+    @abstractmethod
+    def examples(self, split: str) -> np.ndarray:
+        """Return the numbers of the examples of `train`, `validation` or `test`, rising int32."""
+
+    @abstractmethod
+    def seeds(self, examples: np.ndarray) -> Seeds:
+        """Return what engines need of some examples."""
+
+    @abstractmethod
+    def head(self, linear: bool, normalised: bool = False) -> nn.Module:
+        """Return the module that maps `(embeddings, arrays)` to outputs `[examples, outputs]`.
+
+        It is called with the embeddings of the seeds, `[examples, width]` per root type, and the arrays of `Seeds`, and has
+        to treat every example alone.
+
+        Args:
+          linear: whether it multiplies by a matrix; if not, the last layer made embeddings of the outputs' width.
+          normalised: whether the outputs of every example are brought to mean 0 and variance 1.
+        """
+
+    @abstractmethod
+    def loss(self, outputs: jax.Array, arrays: Any) -> jax.Array:
+        """Return the sum of the examples' weighted losses, a scalar; an example whose arrays are zeros is padding and adds 0."""
+
+    @abstractmethod
+    def weight(self, arrays: Any) -> Any:
+        """Return the sum of the examples' weights, by which a step's sum of losses is divided; of host arrays a number."""
