@@ -13,11 +13,11 @@ from hetjax.inference import trained
 from hetjax.kernels import tables
 from hetjax.kernels.adamw import AdamW
 from hetjax.kernels.tables import RowAdam, Shape, Table
-from hetjax.options.config import Train
+from hetjax.options.config import Config, Train
 from hetjax.sharding.trainer import schedule
 from hetjax.system.eager import eagerly
 from hetjax.system.errors import InputError
-from hetjax.tasks.node_classification import class_weights, cross_entropy, weights_in_order
+from hetjax.tasks.node_classification import NodeClassification, class_weights, cross_entropy, weights_in_order
 from hetjax.training import run_options
 from tests.conftest import random_graph
 from tests.equivalence import several_labels
@@ -148,12 +148,13 @@ def test_a_rate_of_float32_is_taken():
 def test_smoothing_reaches_the_loss():
     graph = random_graph(3)
     _, trainer, static = setting(graph)
+    smooth = NodeClassification(graph, Config(train=Train(label_smoothing=0.2)))
     state, drawn = eagerly(trainer.init, np.int32(0)), whole_graph(graph, 2)
     learned = {name: table.rows for name, table in state.tables.items()}
     logits = jax.jit(trainer.model.apply)(state.params, drawn.batch.blocks, static | learned)[
         drawn.batch.seeds["paper"]
     ]
-    found = jax.jit(trainer._replace(label_smoothing=0.2).loss)(state.params, learned, static, drawn.batch)
+    found = jax.jit(trainer._replace(task=smooth).loss)(state.params, learned, static, drawn.batch)
     np.testing.assert_allclose(found, cross_entropy(logits, drawn.batch.arrays.labels, 0.2).mean(), rtol=1e-6)
 
 

@@ -112,7 +112,7 @@ def test_evaluates_on_slices_and_moves_to_another_mesh(model, monkeypatch):
     np.testing.assert_allclose(here.outputs(state, ids), expected, rtol=1e-4, atol=1e-5)
     assert asked == sorted(asked), "another process, whose sets have another order, would wait for another type"
     monkeypatch.setattr("hetjax.sampling.whole.MOST", 1)
-    asked, here.evaluation.evaluator.reached, here.evaluation.evaluator.asked = [], None, ids[:0]
+    asked, here.evaluation.evaluator.reached, here.evaluation.evaluator.asked = [], None, {"paper": ids[:0]}
     here.evaluation._layer = lambda *about: asked.append(len(about[3])) or layer(*about)
     np.testing.assert_allclose(here.outputs(state, ids[:2]), expected[:2], rtol=1e-4, atol=1e-5)
     assert sum(asked) < sum(HAUNTED.schema.nodes[t] for t in here.evaluation.evaluator.needed[1])

@@ -45,7 +45,8 @@ def setting(graph, layers=2, **options):
 def whole_graph(graph, layers: int, reads_own: bool = True):
     """The one batch of an epoch of the whole graph, if nothing is left out."""
     (drawn,) = whole_batches(graph, layers).epoch(0)
-    blocks, seeds = every_edge(graph, layers, reads_own), graph.splits["train"].astype(np.int32)
+    root = graph.schema.target
+    blocks, seeds = every_edge(graph, [root], layers, reads_own), {root: graph.splits["train"].astype(np.int32)}
     return drawn._replace(batch=jax.device_put(drawn.batch._replace(blocks=blocks, seeds=seeds)))
 
 
@@ -148,7 +149,7 @@ def test_the_whole_graph_holds_what_training_nodes_depend_on(training, reads_own
         assert bool(same) == (len(training) == 40 and reads_own)
     assert counts[2] != counts[0]
     types = graph.schema.layer_types([graph.schema.target], 3, reads_own)[1:]
-    reached = Chunks(graph, 7, reads_own).reached(np.sort(np.array(training, np.int32)), types)
+    reached = Chunks(graph, 7, reads_own).reached({"paper": np.sort(np.array(training, np.int32))}, types)
     folded = [{key: edges.targets for key, edges in block.adjacency.items()} for block in blocks]
     assert folded == [{r.key: len(nodes[r.target]) for r in graph.relations if r.target in nodes} for nodes in reached]
 
@@ -190,7 +191,7 @@ def test_evaluation_is_exact_in_chunks_of_any_size_and_on_the_whole_graph(option
         found = evaluated(Evaluator(trainer.model, graph, edges), state.params, dict(graph.features) | rows, ids)
         np.testing.assert_allclose(found, np.asarray(expected)[ids], rtol=1e-4, atol=1e-6)
     monkeypatch.setattr("hetjax.sampling.whole.MOST", 1)
-    evaluator, counts = Evaluator(trainer.model, graph, 30, asked=ids[:2]), {}
+    evaluator, counts = Evaluator(trainer.model, graph, 30, asked={"paper": ids[:2]}), {}
     layer = evaluator._layer
     evaluator._layer = lambda *given: counts.update({given[2:4]: len(given[4])}) or layer(*given)
     for asked in (ids[1:2], ids[:1], ids[:4]):
@@ -221,19 +222,20 @@ def test_the_whole_graph_is_evaluated_alike_whatever_is_asked_for_first():
     config = dataclasses.replace(config, sampling=dataclasses.replace(config.sampling, evaluation_edges=1))
     engine = make_engine(config, graph)  # whose batch was not drawn: no number of edges is known to fit
     chunks = engine.outputs(engine.init(0), graph.splits["test"])
-    assert not engine.whole.computed._cache_size() and engine.evaluator.embed._cache_size()
+    assert not engine.whole.computed._cache_size() and engine.evaluator.embedded._cache_size()
     np.testing.assert_allclose(chunks, found[0]["test"], rtol=1e-4, atol=1e-6)
     engine.batches.prepare()
     engine.whole.edges = 2 * engine.batches.edges
-    assert not engine.whole.takes(graph.splits["test"]) and engine.whole.takes(np.arange(len(graph.labels)))
+    assert not engine.whole.takes({"paper": graph.splits["test"]})
+    assert engine.whole.takes({"paper": np.arange(len(graph.labels))})
 
 
 def test_a_run_evaluates_test_nodes_only_if_it_reads_them():
     graph = random_graph(4)
     everyone = np.sort(np.concatenate([graph.splits[split] for split in ("train", "validation", "test")]))
-    np.testing.assert_array_equal(evaluated_nodes(graph, Train()), everyone)
+    np.testing.assert_array_equal(evaluated_nodes(readout(graph), Train())["paper"], everyone)
     unread = Train(test=False, accuracy_nodes=0)
-    np.testing.assert_array_equal(evaluated_nodes(graph, unread), np.sort(graph.splits["validation"]))
+    np.testing.assert_array_equal(evaluated_nodes(readout(graph), unread)["paper"], np.sort(graph.splits["validation"]))
 
 
 def test_evaluation_gathers_one_hot_rows_chunk_by_chunk():
@@ -241,13 +243,13 @@ def test_evaluation_gathers_one_hot_rows_chunk_by_chunk():
     graph = random_graph(4)
     _, trainer, _ = setting(graph, one_hot=True)
     state, evaluator, first = eagerly(trainer.init, np.int32(1)), Evaluator(trainer.model, graph, 25), []
-    embed, rows = evaluator.embed, {t: np.asarray(table.rows) for t, table in state.tables.items()}
+    embed, rows = evaluator.embedded, {t: np.asarray(table.rows) for t, table in state.tables.items()}
 
     def seen(params, block, x, depth, **rest):
         first.extend(x.values() if not depth else ())
         return embed(params, block, x, depth=depth, **rest)
 
-    evaluator.embed = seen
+    evaluator.embedded = seen
     evaluated(evaluator, state.params, dict(graph.features) | rows, graph.splits["test"])
     assert first and not any(isinstance(rows, jax.Array) for rows in first)
 
@@ -255,12 +257,12 @@ def test_evaluation_gathers_one_hot_rows_chunk_by_chunk():
 def test_evaluation_compiles_one_program_per_layer_and_type():
     graph = random_graph(4)
     _, trainer, static = setting(graph)
-    state, asked = eagerly(trainer.init, np.int32(1)), evaluated_nodes(graph, Train())
+    state, asked = eagerly(trainer.init, np.int32(1)), evaluated_nodes(readout(graph), Train())
     evaluator = Evaluator(trainer.model, graph, 25, asked=asked)
     rows = {name: np.asarray(table.rows) for name, table in state.tables.items()}
     for split in ("validation", "test"):
         evaluated(evaluator, state.params, dict(graph.features) | rows, graph.splits[split])
-    assert evaluator.embed._cache_size() <= 4 + 2  # the last layer once per split's shapes
+    assert evaluator.embedded._cache_size() <= 4 + 2  # the last layer once per split's shapes
 
 
 def poison(batch, graph):
