@@ -34,8 +34,8 @@ from hetjax.options.config import Config, Model, Sampling, Train
 from hetjax.sampling.blocks import Batch
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.registry import make_engine
-from hetjax.tasks.metrics import ProgramCounter
 from hetjax.train import with_upcoming
+from hetjax.training.meters import ProgramCounter
 
 MODELS = {"rgcn": {}, "rgat": {"heads": 4}, "hgt": {"heads": 4}}
 

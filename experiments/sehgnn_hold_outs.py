@@ -124,7 +124,7 @@ def measured(
         some = {
             name: replace(one, logits={"validation": one.logits["validation"][half]}) for name, one in found.items()
         }
-        stack = stacking.fitted(best[half], some, replace(graph, splits={"validation": held[half]}), True)
+        stack = stacking.fitted(best[half], some, graph.labels[held[half]], True)
         others = {name: one.logits["validation"][other] for name, one in found.items()}
         weighed = stack(best[other], others, True)
         stacked.append(metrics.quality(weighed, labels[other], threshold=stack.threshold)["micro_f1"])

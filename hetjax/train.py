@@ -10,7 +10,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,6 @@ from hetjax.processes.launch import process_group
 from hetjax.recipe import recipe
 from hetjax.recipe.trainable import check_trainable
 from hetjax.results import summary
-from hetjax.results.results import METRICS, compared_by
 from hetjax.sampling.loader import Drawn
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
@@ -57,13 +56,14 @@ from hetjax.system import backend
 from hetjax.system.callables import call_as
 from hetjax.system.errors import InputError
 from hetjax.system.logs import counted, hides_bar, log
-from hetjax.tasks import baselines, metrics, stacking
+from hetjax.tasks import baselines, stacking
 from hetjax.tasks.label_inputs import without_labels
-from hetjax.tasks.ranking import AREAS
-from hetjax.training import guard, progress, saving
+from hetjax.tasks.node_classification import compared_by
+from hetjax.tasks.task import Quality, Task
+from hetjax.training import guard, meters, progress, saving
 from hetjax.training.checkpoint import Checkpoint, Checkpoints
 from hetjax.training.loggers import Loggers
-from hetjax.training.progress import Progress, threshold_of
+from hetjax.training.progress import Progress
 from hetjax.training.records import Records, check_records
 from hetjax.training.run import Run
 from hetjax.training.workdir import Workdir
@@ -159,7 +159,7 @@ def prepare(
       lowered: how often the guard has lowered the learning rates, if a checkpoint does not say that it was more often.
       ahead: the graph, where it was read already.
     """
-    programs, started = metrics.ProgramCounter(), time.perf_counter()
+    programs, started = meters.ProgramCounter(), time.perf_counter()
     backend.local_devices()  # what cannot be had is said before a large graph is read
     graph = open_graph(config, strategy, ahead)
     if processes.first and (words := of_no_node(graph)):
@@ -209,7 +209,7 @@ def prepare(
     engine.fill_cache(penalties(config, workdir, processes))
     measures = programs, records, started, done.seconds
     made = config, workdir, processes, graph, engine, checkpoints, done, state, *measures
-    return Run(*made, rises=metrics.Rises(done.recent), reported=done.epoch, baselines=compared)
+    return Run(*made, rises=meters.Rises(done.recent), reported=done.epoch, baselines=compared)
 
 
 def count_orders(config: Config, done: Progress, checkpoint: Checkpoint | None, processes: ProcessGroup) -> None:
@@ -397,10 +397,10 @@ def end_epoch(run: Run, epoch: int) -> None:
     last = epoch + 1 == options.epochs
     due = (epoch + 1) % options.evaluate_every == 0 or last
     if due:
-        quality, accuracy = validate(run)
-        record |= {"train_accuracy": accuracy} if options.accuracy_nodes else {}
+        quality, training = validate(run)
+        record |= {f"train_{run.task.headline}": training} if options.accuracy_nodes else {}
         record |= {f"validation_{name}": value for name, value in quality.items()}
-        done.validated(quality, step, options.metric)
+        done.validated(quality, step, run.task.metric, run.task.metrics[run.task.metric].higher)
     if run.records:
         run.records.write(record | {"seconds": round(run.seconds(), 3)})
         done.metrics_bytes = run.records.size
@@ -410,70 +410,59 @@ def end_epoch(run: Run, epoch: int) -> None:
         else:
             saving.save_if_due(run)
         if last or epoch + 1 - run.reported >= options.epochs / 10:
-            run.say(_line(record, options.metric))
+            run.say(_line(record, run.task))
             run.reported = epoch + 1
 
 
-def validate(run: Run) -> tuple[metrics.Quality, float | None]:
-    """Quality on the validation nodes, and accuracy on those training nodes that `train.accuracy_nodes` takes; both at once."""
-    validation, training = evaluated_together(run.engine.setup.task, run.config.train.accuracy_nodes)
-    chosen = run.config.train.threshold == "validation" and run.graph.multilabel
-    threshold = None if chosen else metrics.HALF
-    return evaluate(run, "validation", np.concatenate([validation, training]), len(validation), threshold)
+def validate(run: Run) -> tuple[Quality, float | None]:
+    """Return the quality on the validation examples, and the headline of those training examples that `train.accuracy_nodes` takes; both at once."""
+    validation, training = evaluated_together(run.task, run.config.train.accuracy_nodes)
+    return evaluate(run, "validation", np.concatenate([validation, training]), len(validation))
 
 
 def evaluate(
-    run: Run, split: str, ids: np.ndarray, count: int, threshold: float | None = metrics.HALF
-) -> tuple[metrics.Quality, float | None]:
-    """From full neighbourhoods quality on the first `count` of the nodes `ids`, and accuracy on the rest; None of none.
+    run: Run, split: str, examples: np.ndarray, count: int, chosen: Mapping[str, float] | None = None
+) -> tuple[Quality, float | None]:
+    """Return from full neighbourhoods the quality on the first `count` examples, and the headline of the rest; None of none.
 
     Process 0 measures, and tells the others.
 
     Args:
-      threshold: as of `metrics.quality`; None: the best for these nodes, which is given beside their quality.
+      chosen: as of `Task.quality`.
     """
-    logits, labels, ordered = (
-        run.engine.outputs(run.state, ids),
-        run.graph.labels[ids],
-        run.config.train.metric in AREAS,
-    )
+    task, outputs = run.task, run.engine.outputs(run.state, examples)
     if split == "test":
-        logits = run.logits = stacked(run, logits)
+        outputs = run.outputs = stacked(run, outputs, examples)
     found = None
-    if logits is not None:
-        at = metrics.best_threshold(logits[:count], labels[:count]) if threshold is None else threshold
-        rest = metrics.quality(logits[count:], labels[count:], threshold=at)["accuracy"]
-        of_split = metrics.quality(logits[:count], labels[:count], ordered, at)
-        found = [of_split | ({"threshold": at} if threshold is None else {}), rest]
-    quality, rest = run.processes.broadcast_object("quality", found)
+    if outputs is not None:
+        of_split = task.quality(outputs[:count], examples[:count], chosen)
+        rest = task.quality(outputs[count:], examples[count:], task.chosen(of_split) if chosen is None else chosen)
+        found = [of_split, rest[task.headline]]
+    quality, headline = run.processes.broadcast_object("quality", found)
     if quality["loss"] is not None and not math.isfinite(quality["loss"]):
         raise FloatingPointError(f"the {split} loss is {quality['loss']}; a lower train.learning_rate may help")
-    return quality, rest
+    return quality, headline
 
 
 def stack(run: Run) -> None:
-    """Weigh the logits of the state with those of the baselines, by the validation nodes, if that is asked for; process 0 keeps how."""
-    ids, options, started = run.graph.splits["validation"], run.config.train, time.perf_counter()
-    if options.stacking and len(ids):
-        logits = run.engine.outputs(run.state, ids)
-        if logits is not None:
-            chosen, weights = options.threshold == "validation", run.engine.setup.task.class_weights
-            run.stacked = stacking.fitted(logits, run.baselines, run.graph, chosen, weights)
+    """Weigh the outputs of the state with those of the baselines, by the validation examples, if that is asked for; process 0 keeps how."""
+    examples, started = run.task.examples("validation"), time.perf_counter()
+    if run.config.train.stacking and len(examples):
+        outputs = run.engine.outputs(run.state, examples)
+        if outputs is not None:
+            run.stacked = run.task.stacked(outputs, run.baselines)
         if run.stacked:
             stacking.save(run.stacked, run.workdir.path)
             run.stacking_seconds = time.perf_counter() - started
 
 
-def stacked(run: Run, logits: np.ndarray | None) -> np.ndarray | None:
-    """The logits of the test nodes, or of none of them, as the run predicts them; what the model says alone is measured."""
-    if logits is None or not run.stacked:
-        return logits
-    ids = run.graph.splits["test"][: len(logits)]
-    run.alone = metrics.quality(
-        logits, run.graph.labels[ids], run.config.train.metric in AREAS, threshold_of(run.progress.best)
-    )
-    said = baselines.said(run.baselines, "test", len(logits))
-    return run.stacked(logits, said, run.graph.multilabel)
+def stacked(run: Run, outputs: np.ndarray | None, examples: np.ndarray) -> np.ndarray | None:
+    """Return the outputs of the test examples, or of none of them, as the run predicts them; what the model has alone is measured."""
+    if outputs is None or not run.stacked:
+        return outputs
+    run.alone = run.task.quality(outputs, examples, run.task.chosen(run.progress.best or {}))
+    others = baselines.said(run.baselines, "test", len(outputs))
+    return run.stacked(outputs, others, run.graph.multilabel)
 
 
 def finish(run: Run) -> dict:
@@ -486,8 +475,8 @@ def finish(run: Run) -> dict:
         run.state = None  # its tables make room for those of the checkpoint
         run.state = run.engine.restored(chosen)
     stack(run)
-    ids = run.graph.splits["test"][: None if run.config.train.test else 0]
-    test, _ = evaluate(run, "test", ids, len(ids), run.threshold)
+    examples = run.task.examples("test")[: None if run.config.train.test else 0]
+    test, _ = evaluate(run, "test", examples, len(examples), run.chosen)
     sent = summary.total_traffic(run.processes.all_gather("sent", [list(row) for row in traffic(run.engine)]))
     details = run.engine.details()
     run.engine.close()
@@ -520,16 +509,16 @@ def with_upcoming(drawn: Iterable[Drawn]) -> Iterator[tuple[Drawn, Drawn | None]
         current = upcoming
 
 
-def _line(record: dict, metric: str) -> str:
-    """What is printed of an epoch: the metric that epochs are chosen by, and the accuracy."""
-    several = (
-        record["validation_micro_f1"] != record["validation_accuracy"]
-    )  # as they are where nodes have several labels
-    names = dict.fromkeys((metric if several or metric != "micro_f1" else "accuracy", "accuracy", "roc_auc"))
-    values = {METRICS[name]: record.get(f"validation_{name}") for name in names}
-    said = [f"{name} {value:.4f}" for name, value in values.items() if value is not None]
+def _line(record: dict, task: Task) -> str:
+    """Return what is printed of an epoch: the metric that epochs are chosen by, and the headline."""
+    quality = {name: record.get(f"validation_{name}") for name in task.metrics}
+    shown = task.shown(quality)
+    names = dict.fromkeys(
+        (task.metric if task.metric in (*shown, "loss") else task.headline, task.headline, *task.beside)
+    )
+    words = [f"{task.metrics[name].label} {quality[name]:.4f}" for name in names if quality.get(name) is not None]
     return f"epoch {record['epoch']}: train loss {record['train_loss']:.4f}" + (
-        f", validation {', '.join(said)}" if said else ""
+        f", validation {', '.join(words)}" if words else ""
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from hetjax.options.config import Config, Model
 from hetjax.system import eager
 from hetjax.system.eager import eagerly
-from hetjax.tasks.metrics import ProgramCounter
+from hetjax.training.meters import ProgramCounter
 from tests.conftest import random_graph
 from tests.graphs import trainer_of
 

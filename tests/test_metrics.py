@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, average_precision_score, f1_score, log_loss, roc_auc_score
 
+from hetjax.options.config import Config, Train
 from hetjax.tasks.metrics import STEPS, best_threshold, quality
+from hetjax.tasks.node_classification import NodeClassification
 from hetjax.tasks.ranking import average_precision, roc_auc
 from hetjax.train import _line
+from tests.graphs import random_graph
 
 
 def test_one_label_by_hand():
@@ -149,6 +152,11 @@ def test_average_precision_by_hand():
     )
 
 
+def by(metric):
+    """A task whose epochs are chosen by a metric."""
+    return NodeClassification(random_graph(), Config(train=Train(metric=metric)))
+
+
 def test_roc_auc_by_hand():
     scores, none = np.array([0.1, 0.4, 0.35, 0.8]), np.zeros(4, bool)
     assert roc_auc(scores, np.array([False, False, True, True])) == 0.75
@@ -162,10 +170,10 @@ def test_roc_auc_by_hand():
 def test_what_is_printed_of_an_epoch_has_the_metric_that_decides():
     record = {"epoch": 2, "train_loss": 0.5, "validation_loss": 0.25, "validation_accuracy": 0.5}
     one, several = record | {"validation_micro_f1": 0.5}, record | {"validation_micro_f1": 0.75}
-    assert _line(one, "micro_f1") == "epoch 2: train loss 0.5000, validation accuracy 0.5000"
-    assert _line(several, "micro_f1").endswith("validation micro-F1 0.7500, accuracy 0.5000")
-    assert _line(one, "loss").endswith("validation loss 0.2500, accuracy 0.5000")
+    assert _line(one, by("micro_f1")) == "epoch 2: train loss 0.5000, validation accuracy 0.5000"
+    assert _line(several, by("micro_f1")).endswith("validation micro-F1 0.7500, accuracy 0.5000")
+    assert _line(one, by("loss")).endswith("validation loss 0.2500, accuracy 0.5000")
     areas = one | {"validation_roc_auc": 0.9, "validation_average_precision": 0.8}
-    assert _line(areas, "average_precision").endswith("average precision 0.8000, accuracy 0.5000, ROC AUC 0.9000")
+    assert _line(areas, by("average_precision")).endswith("average precision 0.8000, accuracy 0.5000, ROC AUC 0.9000")
     nothing = {"epoch": 1, "train_loss": 1.0} | dict.fromkeys(f"validation_{m}" for m in ("accuracy", "micro_f1"))
-    assert _line(nothing, "micro_f1") == "epoch 1: train loss 1.0000"
+    assert _line(nothing, by("micro_f1")) == "epoch 1: train loss 1.0000"

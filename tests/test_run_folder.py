@@ -19,8 +19,8 @@ from hetjax.options.config import Config, as_dict
 from hetjax.results import results
 from hetjax.results.pictures import draw_run
 from hetjax.system.errors import InputError
-from hetjax.tasks.metrics import Rises
 from hetjax.training.checkpoint import Checkpoints, Damaged
+from hetjax.training.meters import Rises
 from hetjax.training.progress import Progress, check_progress
 from hetjax.training.records import Records
 from hetjax.training.workdir import Workdir

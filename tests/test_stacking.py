@@ -15,10 +15,10 @@ from hetjax.graph.schema import Relation, Schema
 from hetjax.inference import predicting
 from hetjax.inference.restored import restore
 from hetjax.inference.trained import Trained
-from hetjax.sharding.trainer import class_weights
 from hetjax.system.errors import InputError
 from hetjax.tasks import baselines, stacking
 from hetjax.tasks.logistic import loss_of
+from hetjax.tasks.node_classification import class_weights
 from hetjax.tasks.stacking import Stacked
 from hetjax.train import main
 from tests.test_label_inputs import relabelled
@@ -50,7 +50,7 @@ def test_nothing_near_has_a_lower_loss_on_the_validation_nodes(graph):
     found, ids, several = baselines.baselines(graph, "micro_f1"), graph.splits["validation"], graph.multilabel
     model = noise(graph)
     said = baselines.said(found, "validation")
-    stacked = stacking.fitted(model, found, graph, False)
+    stacked = stacking.fitted(model, found, graph.labels[graph.splits["validation"]], False)
     y = graph.labels[ids] if several else np.eye(graph.schema.classes)[graph.labels[ids]]
 
     def loss(weights, bias) -> float:
@@ -74,7 +74,7 @@ def test_nothing_near_has_a_lower_loss_on_the_validation_nodes(graph):
 def test_a_model_that_knows_nothing_harms_no_baseline(kind, teller):
     graph, name = GRAPHS[kind](), baselines.NAMES[teller]
     found, ids = baselines.baselines(graph, "micro_f1"), graph.splits["test"]
-    stacked = stacking.fitted(noise(graph), found, graph, False)
+    stacked = stacking.fitted(noise(graph), found, graph.labels[graph.splits["validation"]], False)
     assert max(stacked.weights, key=stacked.weights.get) == name
     nothing = np.random.default_rng(1).standard_normal((len(ids), 3), np.float32)
     after = stacked(nothing, baselines.said(found, "test"), False)
@@ -90,7 +90,7 @@ def test_a_share_of_a_class_that_is_another_in_training_is_set_right():
     graph = replace(graph, splits=graph.splits | {"validation": kept})
     right = np.eye(3)[graph.labels[kept]]
     logits = (right + np.random.default_rng(0).standard_normal(right.shape)).astype(np.float32)
-    stacked = stacking.fitted(logits, {}, graph, False)
+    stacked = stacking.fitted(logits, {}, graph.labels[graph.splits["validation"]], False)
     assert stacked.bias[0] > max(stacked.bias[1:])
     before, after = (np.mean(x.argmax(1) == graph.labels[kept]) for x in (logits, stacked(logits, {}, False)))
     assert after > before
@@ -100,7 +100,10 @@ def test_a_share_of_a_class_that_is_another_in_training_is_set_right():
 def test_no_test_label_is_read(graph):
     graph = GRAPHS[graph]()
     poisoned = relabelled(graph, graph.splits["test"])
-    one, two = (stacking.fitted(noise(g), baselines.baselines(g, "micro_f1"), g, True) for g in (graph, poisoned))
+    one, two = (
+        stacking.fitted(noise(g), baselines.baselines(g, "micro_f1"), g.labels[g.splits["validation"]], True)
+        for g in (graph, poisoned)
+    )
     assert one.weights == two.weights and one.threshold == two.threshold
     np.testing.assert_array_equal(one.bias, two.bias)
 
@@ -108,7 +111,10 @@ def test_no_test_label_is_read(graph):
 def test_of_too_few_validation_nodes_nothing_is_learned():
     graph = communities(True, "all")
     few = replace(graph, splits=graph.splits | {"validation": graph.splits["validation"][: stacking.FEWEST - 1]})
-    assert stacking.fitted(noise(few), baselines.baselines(few, "micro_f1"), few, False) is None
+    assert (
+        stacking.fitted(noise(few), baselines.baselines(few, "micro_f1"), few.labels[few.splits["validation"]], False)
+        is None
+    )
 
 
 def run(graph, folder, *options: str) -> dict:
@@ -292,7 +298,11 @@ def test_a_stack_keeps_the_weights_of_the_classes():
     stack = [
         recall(fitted(logits["test"], baselines.said(found, "test"), False), graph)
         for weights in (class_weights(graph, "balanced"), ())
-        if (fitted := stacking.fitted(logits["validation"], found, graph, False, weights))
+        if (
+            fitted := stacking.fitted(
+                logits["validation"], found, graph.labels[graph.splits["validation"]], False, weights
+            )
+        )
     ]
     assert stack[0] > alone - 0.05 > stack[1] + 0.2
 
@@ -310,7 +320,9 @@ def test_a_run_with_class_weights_is_stacked_by_them(tmp_path):
 
 def test_a_damaged_file_is_one_line(tmp_path):
     graph = shop("all")
-    stacked = stacking.fitted(noise(graph), baselines.baselines(graph, "micro_f1"), graph, False)
+    stacked = stacking.fitted(
+        noise(graph), baselines.baselines(graph, "micro_f1"), graph.labels[graph.splits["validation"]], False
+    )
     stacking.save(stacked, tmp_path)
     kept = stacking.saved(tmp_path, 3)
     assert kept.weights == stacked.weights

@@ -32,7 +32,7 @@ from hetjax.tasks.label_inputs import without_labels
 from hetjax.tasks.metrics import HALF
 from hetjax.tasks.stacking import Applied
 from hetjax.training.checkpoint import Checkpoint, Checkpoints, Damaged
-from hetjax.training.progress import check_progress, threshold_of
+from hetjax.training.progress import check_progress
 from hetjax.training.workdir import TRUST, check_trusted, config_file
 
 
@@ -147,7 +147,7 @@ def restore(
         stacked, chosen = None, f"{chosen}; not stacked, as {few}"
     elif few and _reads_labels(config.data):
         chosen = f"{chosen}; no label is an input, as {few}"
-    threshold = stacked.threshold if stacked else threshold_of(progress["best"])
+    threshold = stacked.threshold if stacked else given.task.chosen(progress["best"] or {}).get("threshold", HALF)
     known = sorted(learned), chosen, new, orders.kept(progress.get("costs", ())), threshold
     applied = Applied(stacked, plain) if stacked else None
     return Restored(config, trainer.model, state.params, graph, features, *known, applied)

@@ -28,6 +28,7 @@ from hetjax.recipe import recipe
 from hetjax.sharding import registry
 from hetjax.system import files
 from hetjax.system.errors import InputError, reading
+from hetjax.tasks.shown import of_summary
 from hetjax.train import train
 from hetjax.training import loggers
 from hetjax.training.run_options import check_strategy
@@ -109,10 +110,10 @@ def _arguments(options: dict[str, Any]) -> list[str]:
     own = {name: section for name, section in registry.sections(None).items() if name not in general}
     groups = [[f"{n}.{key.name}" for n, section in of.items() for key in fields(section)] for of in (general, own)]
     full = [*groups[0], *groups[1]]
-    short: dict[str, list[str]] = {"model": ["model.name"]}
+    short: dict[str, list[str]] = {"model": ["model.name"], "task": ["task.name"]}
     for group in groups:  # a strategy's own keys come after what every run has
         taken = set(short)
-        for name in (name for name in group if name.split(".")[1] not in taken):
+        for name in (name for name in group if name.split(".")[1] not in taken and name != "task.name"):
             short.setdefault(name.split(".")[1], []).append(name)
     arguments = []
     for name, value in options.items():
@@ -177,9 +178,11 @@ class Trained:
 
     def __repr__(self) -> str:
         summary = self.summary if (self.path / "summary.json").exists() else {}
-        words = f"test accuracy {_rounded(summary.get('test_accuracy'))}"
+        shown = of_summary(summary) if summary else None
+        key, label = (f"test_{shown.headline}", shown.metrics[shown.headline].label) if shown else ("", "accuracy")
+        words = f"test {label} {_rounded(summary.get(key))}"
         if alone := (summary.get("stacking") or {}).get("model_alone"):
-            words += f" stacked, {_rounded(alone.get('test_accuracy'))} the model alone"
+            words += f" stacked, {_rounded(alone.get(key))} the model alone"
         return f"Trained({str(self.path)!r}, {words})"
 
     def _repr_html_(self) -> str:
@@ -189,6 +192,6 @@ class Trained:
         if picture.exists():
             data = base64.b64encode(files.read_bytes(picture)).decode()
             image = (
-                f'<br><img alt="loss and accuracy by epoch" style="max-width: 100%" src="data:image/png;base64,{data}">'
+                f'<br><img alt="loss and quality by epoch" style="max-width: 100%" src="data:image/png;base64,{data}">'
             )
         return f"<p>{html.escape(repr(self))}</p>{image}"

@@ -468,12 +468,12 @@ class Config:
     """All of a run's choices."""
 
     data: Data = field(default_factory=Data)
-    task: Task = field(default_factory=Task)
     model: Model = field(default_factory=Model)
     sampling: Sampling = field(default_factory=Sampling)
     train: Train = field(default_factory=Train)
     mesh: Mesh = field(default_factory=Mesh)
     cache: Cache = field(default_factory=Cache)
+    task: Task = field(default_factory=Task)
     strategies: Mapping[str, Any] = field(default_factory=dict)
     """sections that strategies own, by their names"""
 

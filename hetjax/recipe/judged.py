@@ -8,9 +8,9 @@ from hetjax.datasets.load import Ahead
 from hetjax.graph import inputs
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.options.config import Config
-from hetjax.results.results import compared_by
 from hetjax.system.logs import log
 from hetjax.tasks import baselines
+from hetjax.tasks.node_classification import compared_by
 
 JUDGES = 100  # validation nodes that tell baselines from each other
 BETTER, ROOM = 0.1, 4  # by how much one is, but where the larger class leaves little room, by a part of it

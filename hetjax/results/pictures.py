@@ -10,9 +10,9 @@ from hetjax.system.drawing import picture, shown
 SPLITS = ("train", "tab:blue"), ("validation", "tab:orange")
 
 
-def draw_run(records: list[dict], cache: list[dict], folder: Path, title: str) -> None:
+def draw_run(records: list[dict], cache: list[dict], folder: Path, title: str, headline: str = "accuracy") -> None:
     """Draw `curves.png` and, of what the caches did, `cache.png`."""
-    draw_curves(records, folder / "curves.png", title)
+    draw_curves(records, folder / "curves.png", title, headline=headline)
     if cache:
         draw_cache(cache, folder / "cache.png", title)
 
@@ -51,29 +51,29 @@ def draw_cache(types: list[dict], file: Path, title: str) -> None:
 
 
 @picture
-def draw_curves(records: list[dict], file: Path, title: str, width: float = 7) -> None:
-    """A picture of loss and, if any was measured, accuracy by epoch, so many inches wide."""
+def draw_curves(records: list[dict], file: Path, title: str, width: float = 7, headline: str = "accuracy") -> None:
+    """Draw the loss and, if any was measured, the headline by epoch, so many inches wide."""
     epochs = [record for record in records if record.get("epoch") is not None]
-    test = next((record["test_accuracy"] for record in records if record.get("test_accuracy") is not None), None)
-    curves = {name: _curves(epochs, name) for name in ("loss", "accuracy")}
-    rows = 1 + bool(curves["accuracy"])
+    test = next((record[f"test_{headline}"] for record in records if record.get(f"test_{headline}") is not None), None)
+    curves = {name: _curves(epochs, name) for name in ("loss", headline)}
+    rows = 1 + bool(curves[headline])
     pyplot = headless_pyplot()
     figure, axes = pyplot.subplots(
         rows, 1, sharex=True, figsize=(width, 0.8 + 2.6 * rows), layout="constrained", squeeze=False
     )
     axes = list(axes[:, 0])
-    for axis, (name, unit) in zip(axes, (("loss", "cross-entropy"), ("accuracy", "accuracy"))):
+    for axis, (name, unit) in zip(axes, (("loss", "loss"), (headline, headline.replace("_", " ")))):
         for split, colour, points in curves[name]:
             axis.plot(*zip(*points), color=colour, marker="." if len(points) < 60 else "", label=split)
         axis.set_ylabel(unit)
         axis.grid(alpha=0.3)
-    if curves["accuracy"]:
-        values = [value for _, _, points in curves["accuracy"] for _, value in points] + [test] * (test is not None)
+    if curves[headline]:
+        values = [value for _, _, points in curves[headline] for _, value in points] + [test] * (test is not None)
         axes[1].set_ylim(*_around(values))
         if test is not None:
             axes[1].axhline(test, color="black", linestyle=":", label=f"test, at the best epoch: {test:.3f}")
     elif test is not None:
-        title = f"{title}; test accuracy {test:.3f}"
+        title = f"{title}; test {headline} {test:.3f}"
     for axis in axes:
         if axis.get_legend_handles_labels()[0]:
             axis.legend()

@@ -6,15 +6,8 @@ from pathlib import Path
 
 from hetjax.partition.report import readable
 from hetjax.system.logs import counted
+from hetjax.tasks.shown import of_summary
 
-METRICS = {
-    "accuracy": "accuracy",
-    "micro_f1": "micro-F1",
-    "macro_f1": "macro-F1",
-    "roc_auc": "ROC AUC",
-    "average_precision": "average precision",
-    "loss": "loss",
-}
 FILES = (
     "summary.json",
     "metrics.jsonl",
@@ -38,18 +31,17 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
       path: the run's folder.
       synthetic: whether its graph was generated.
     """
-    by = summary.get("chosen_by", "accuracy")
-    several = summary["test_micro_f1"] != summary["test_accuracy"]  # as they are where nodes have several labels
-    by = "accuracy" if by == "micro_f1" and not several else by
-    validation, words = summary[f"validation_{by}"], METRICS[by]
-    value = f"{validation:.4f}" if by == "loss" and validation is not None else _percent(validation)
-    chosen = "the last" if validation is None else f"chosen by its validation {words}, {value}"
-    scores = _scores(summary, several)
-    if summary["test_accuracy"] is None:
+    shown = of_summary(summary)
+    by = shown.chosen_by if shown.chosen_by in (*shown.names, "loss") else shown.headline
+    validation = summary[f"validation_{by}"]
+    of_validation = f"its validation {shown.metrics[by].label}, {shown.metrics[by].words(validation)}"
+    chosen = "the last" if validation is None else f"chosen by {of_validation}"
+    scores = shown.words(summary)
+    if summary[f"test_{shown.headline}"] is None:
         scores = "the test nodes were not read" if validation is not None else "nothing was validated or tested"
     elif alone := (summary.get("stacking") or {}).get("model_alone"):
         weighed_with = [name for name in summary["stacking"]["weights"] if name != "model"] or ["a shift of each class"]
-        scores += f" stacked with {' and '.join(weighed_with)}; the model alone: {_scores(alone, several)}"
+        scores += f" stacked with {' and '.join(weighed_with)}; the model alone: {shown.words(alone)}"
     printed = [
         f"{scores} (epoch {summary['epoch']}, {chosen})",
         *_guard_lines(summary),
@@ -66,15 +58,6 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
             "  or any other choice (--help lists them)",
         ]
     return printed
-
-
-def _scores(summary: dict, several: bool) -> str:
-    """Return the quality on the test nodes, in words."""
-    names = ("accuracy", *(["micro_f1"] if several else []), "macro_f1", "roc_auc", "average_precision")
-    found = {name: summary.get(f"test_{name}") for name in names}
-    needed = ("accuracy", "micro_f1", "macro_f1")
-    words = [f"{METRICS[n]} {_percent(score)}" for n, score in found.items() if score is not None or n in needed]
-    return f"test {', '.join(words)}"
 
 
 def _before(summary: dict) -> str:
@@ -95,11 +78,6 @@ def details(summary: dict) -> list[str]:
         words = ", ".join(f"{kind} {readable(count)}" for kind, count in kinds.items())
         printed.append(f"sent in a step, by all devices together: {readable(kinds.total())} ({words})")
     return printed + list(map(_cache_line, summary.get("cache") or ()))
-
-
-def compared_by(metric: str) -> str:
-    """What baselines choose by and are compared by: the run's metric, but for the loss, which of a constant says little, the micro-F1."""
-    return "micro_f1" if metric == "loss" else metric
 
 
 def _guard_lines(summary: dict) -> list[str]:
@@ -133,13 +111,13 @@ def weighed(weights: Mapping[str, float]) -> str:
 
 def _baseline_lines(summary: dict, synthetic: bool) -> list[str]:
     """What the baselines reach on the test nodes, and which of them do better than the model, stacked or else alone."""
-    found, metric = summary.get("baselines") or {}, compared_by(summary.get("chosen_by", "micro_f1"))
+    shown, found = of_summary(summary), summary.get("baselines") or {}
+    metric, words = shown.compared_by, shown.metrics[shown.compared_by].words
     scores = {name: row[metric] for name, row in found.items() if row.get(metric) is not None}
     if not scores:
         return []
-    words = "ROC AUC" if metric == "roc_auc" else metric.replace("_", "-").replace("f1", "F1")
-    line = ", ".join(f"{name} {_percent(score)}" for name, score in scores.items())
-    printed = [f"baselines, test {words}: {line}"]
+    line = ", ".join(f"{name} {words(score)}" for name, score in scores.items())
+    printed = [f"baselines, test {shown.metrics[metric].label}: {line}"]
     stacked = summary.get("stacking") or {}
     models = {"the stacked model" if stacked else "the model": summary.get(f"test_{metric}")}
     models |= {"the model alone": stacked.get("model_alone", {}).get(f"test_{metric}")}
@@ -149,10 +127,11 @@ def _baseline_lines(summary: dict, synthetic: bool) -> list[str]:
         )
         return printed
     for who, has in models.items():
-        better = [name for name, score in scores.items() if has is not None and score > has]
+        sign = 1 if shown.metrics[metric].higher else -1
+        better = [name for name, score in scores.items() if has is not None and sign * score > sign * has]
         if better:
-            told = (f"{name} ({_percent(scores[name])})" for name in sorted(better, key=lambda name: -scores[name]))
-            printed.append(f"{who}, {_percent(has)}, does worse than {' and '.join(told)}")
+            told = (f"{name} ({words(scores[name])})" for name in sorted(better, key=lambda name: -sign * scores[name]))
+            printed.append(f"{who}, {words(has)}, does worse than {' and '.join(told)}")
             break
     return printed
 

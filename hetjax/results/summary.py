@@ -11,20 +11,22 @@ import jax
 
 from hetjax.inference.predictions import Predictions
 from hetjax.options.config import Config, as_dict
-from hetjax.results import report, results
+from hetjax.results import report
 from hetjax.results.pictures import draw_run
 from hetjax.sharding.traffic import Sent
 from hetjax.system import runtime
-from hetjax.tasks import baselines, metrics
-from hetjax.tasks.ranking import AREAS
-from hetjax.training import guard
+from hetjax.tasks import baselines
+from hetjax.tasks.metrics import HALF
+from hetjax.tasks.shown import of_task
+from hetjax.tasks.task import Quality
+from hetjax.training import guard, meters
 from hetjax.training.checkpoint import parameters
 from hetjax.training.run import Run
 
 
 def summarise(
     run: Run,
-    test: metrics.Quality,
+    test: Quality,
     sent: list[dict],
     cache: list[dict],
     details: dict[str, Any],
@@ -47,17 +49,11 @@ def summarise(
         records.write({f"test_{name}": value for name, value in test.items()})
     written = records.all(say)
     summary = {
-        "test_accuracy": test["accuracy"],
+        **of_task(run.task, test if config.train.test else best or {}),
+        **{f"test_{name}": test[name] for name in run.task.metrics if name in test},
+        **{f"validation_{name}": (best or {}).get(name) for name in run.task.metrics if name in (best or test)},
+        **(run.chosen if best else {}),
         "model_alone": _alone(run, test),
-        "validation_accuracy": best["accuracy"] if best else None,
-        "validation_micro_f1": best["micro_f1"] if best else None,
-        "validation_macro_f1": best["macro_f1"] if best else None,
-        "test_macro_f1": test["macro_f1"],
-        "test_micro_f1": test["micro_f1"],
-        **_areas(test, best),
-        **({"validation_loss": best["loss"]} if best and config.train.metric == "loss" else {}),
-        "chosen_by": config.train.metric,
-        **({"threshold": run.threshold} if best and "threshold" in best else {}),
         "learning_rate_lowered": run.progress.lowered,
         "train_loss": _losses(written),
         "learning_rate": guard.lowered(config, run.progress.lowered).train.learning_rate,
@@ -81,10 +77,10 @@ def summarise(
         "cache": cache,
         "details": details,
         "device": jax.devices()[0].device_kind,
-        "versions": metrics.versions(),
+        "versions": meters.versions(),
     }
     run.workdir.write("summary.json", json.dumps(summary, indent=1) + "\n")
-    draw_run(written, cache, run.workdir.path, title(config))
+    draw_run(written, cache, run.workdir.path, title(config), run.task.headline)
     report.write(told(run, summary, written), run.workdir.file(report.FILE))
     return summary
 
@@ -93,8 +89,8 @@ def told(run: Run, summary: dict, records: list[dict]) -> report.Told:
     """What the report is made of."""
     graph = run.graph
     ids = graph.splits["test"][: None if run.config.train.test else 0]
-    made = graph.names, graph.multilabel, None, run.threshold
-    found = None if run.logits is None else Predictions(graph.schema.target, run.logits, *made)
+    made = graph.names, graph.multilabel, None, run.chosen.get("threshold", HALF)
+    found = None if run.outputs is None else Predictions(graph.schema.target, run.outputs, *made)
     return report.Told(run.config, summary, records, found, graph.labels[ids], run.workdir.path, title(run.config))
 
 
@@ -108,7 +104,7 @@ def _stacking(run: Run) -> dict[str, Any]:
     return about | {"model_alone": _alone(run, {})}
 
 
-def _alone(run: Run, test: metrics.Quality) -> dict[str, Any]:
+def _alone(run: Run, test: Quality) -> dict[str, Any]:
     """Return what the model has on the test nodes without the stack: what it has at all, where there is none."""
     return {f"test_{name}": value for name, value in (run.alone or test).items()}
 
@@ -117,19 +113,13 @@ def _compared(run: Run) -> dict[str, dict[str, Any]]:
     """What the baselines reach on the test nodes, if that is asked for."""
     options = run.config.train
     shown = options.baselines and options.test
-    return baselines.measured(run.baselines, run.graph, results.compared_by(options.metric)) if shown else {}
+    return baselines.measured(run.baselines, run.graph, run.task.compared_by) if shown else {}
 
 
 def _losses(written: Sequence[dict]) -> dict[str, float]:
     """The first and the largest loss of an epoch in training."""
     losses = [row["train_loss"] for row in written if row.get("train_loss") is not None]
     return {"first": losses[0], "largest": max(losses)} if losses else {}
-
-
-def _areas(test: metrics.Quality, best: dict | None) -> dict:
-    """The areas under the curves, where they were measured."""
-    splits = {"test": test, "validation": best or {}}
-    return {f"{split}_{name}": found.get(name) for name in AREAS if name in test for split, found in splits.items()}
 
 
 def title(config: Config) -> str:

@@ -14,7 +14,11 @@ from hetjax.kernels.linear import Dense
 from hetjax.options.config import Config, named_weights
 from hetjax.system.arrays import Array
 from hetjax.system.errors import InputError, nearest
-from hetjax.tasks.task import Seeds, Task
+from hetjax.tasks import stacking
+from hetjax.tasks.metrics import HALF, best_threshold, quality
+from hetjax.tasks.ranking import AREAS
+from hetjax.tasks.shown import OF_BEFORE
+from hetjax.tasks.task import Quality, Seeds, Task
 
 
 class Labels(NamedTuple):
@@ -46,7 +50,13 @@ class NodeClassification(Task):
       InputError: an option that does not go with the labels.
     """
 
+    metrics = OF_BEFORE
+    headline = "accuracy"
+    beside = ("roc_auc",)
+
     def __init__(self, graph: HetGraph, config: Config):
+        self.metric, self.picks_threshold = config.train.metric, config.train.threshold == "validation"
+        self.compared_by = compared_by(config.train.metric)
         self.roots, self.outputs = (graph.schema.target,), graph.schema.classes
         self.labels, self.several, self.splits = graph.labels, graph.multilabel, graph.splits
         self.smoothing = config.train.label_smoothing
@@ -73,8 +83,32 @@ class NodeClassification(Task):
         losses = cross_entropy(outputs, arrays.labels, self.smoothing, self.class_weights)
         return jnp.sum(jnp.where(arrays.weights > 0, losses, 0))
 
+    def quality(self, outputs: np.ndarray, examples: np.ndarray, chosen: Mapping[str, float] | None = None) -> Quality:
+        labels, picks = self.labels[examples], chosen is None and self.several and self.picks_threshold
+        threshold = best_threshold(outputs, labels) if picks else (chosen or {}).get("threshold", HALF)
+        found = quality(outputs, labels, self.metric in AREAS, threshold)
+        return found | ({"threshold": threshold} if picks else {})
+
+    def chosen(self, quality: Mapping[str, Any]) -> Mapping[str, float]:
+        return {"threshold": quality["threshold"]} if "threshold" in quality else {}
+
+    def shown(self, quality: Mapping[str, Any]) -> list[str]:
+        """All but the micro-F1 where that is the accuracy, as it is of one label a node."""
+        equal = quality.get("micro_f1") == quality.get("accuracy")
+        return [name for name in super().shown(quality) if name != "micro_f1" or not equal]
+
+    def stacked(self, outputs: np.ndarray, baselines: Mapping[str, Any]) -> stacking.Stacked | None:
+        return stacking.fitted(
+            outputs, baselines, self.labels[self.splits["validation"]], self.picks_threshold, self.class_weights
+        )
+
     def weight(self, arrays: Labels) -> Any:
         return arrays.weights.sum()
+
+
+def compared_by(metric: str) -> str:
+    """Return what baselines choose by and are compared by: the run's metric, but for the loss, which says little of a constant, the micro-F1."""
+    return "micro_f1" if metric == "loss" else metric
 
 
 class LinearHead(nn.Module):

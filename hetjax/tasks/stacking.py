@@ -51,6 +51,11 @@ class Stacked:
     learned: Mapping[str, Mapping[str, np.ndarray]]
     threshold: float = HALF
 
+    @property
+    def chosen(self) -> Mapping[str, float]:
+        """How outputs are read, as `Task.quality` takes it."""
+        return {"threshold": self.threshold}
+
     def __call__(self, logits: np.ndarray, others: Mapping[str, np.ndarray], several: bool) -> np.ndarray:
         """Logits float32 `[nodes, classes]`, from the model's and, by their names, the baselines' of the same nodes."""
         result = np.empty(logits.shape, np.float32)
@@ -104,7 +109,7 @@ def log_probabilities(logits: np.ndarray, several: bool) -> np.ndarray:
 def fitted(
     logits: np.ndarray,
     found: baselines.Found,
-    graph: HetGraph,
+    labels: np.ndarray,
     choose_threshold: bool,
     class_weights: Sequence[float] = (),
 ) -> Stacked | None:
@@ -113,25 +118,24 @@ def fitted(
     Args:
       logits: the model's, of the validation nodes.
       found: the baselines.
-      graph: its labels and splits are read.
+      labels: as in `HetGraph`, of the validation nodes.
       choose_threshold: whether of several labels a threshold is chosen.
       class_weights: of every class in the loss, as in training; empty: all alike.
     """
-    ids, several = graph.splits["validation"], graph.multilabel
-    if len(ids) < FEWEST:
+    several, classes = labels.ndim == 2, logits.shape[1]
+    if len(labels) < FEWEST:
         return None
     others = baselines.said(found, "validation")
     others.pop(baselines.NAMES[0], None)  # the same for all nodes, as `b` is
-    classes = graph.schema.classes
     some = slice(None, None, 1 + (1 + len(others)) * logits.size // MOST)
-    y = graph.labels[ids][some].astype(np.float64) if several else np.eye(classes)[graph.labels[ids][some]]
+    y = labels[some].astype(np.float64) if several else np.eye(classes)[labels[some]]
     stack = np.stack([log_probabilities(x[some], several) for x in (logits, *others.values())])
     weights, bias = _fit(stack, y, several, _of_nodes(y, several, class_weights))
     used = {name: float(a) for name, a in zip((MODEL, *others), weights) if a > 0}
     learned = {name: one.learned for name, one in found.items() if name in used and isinstance(one, baselines.Baseline)}
     stacked = Stacked(used, bias, learned)
     if choose_threshold and several:
-        return replace(stacked, threshold=best_threshold(stacked(logits, others, True), graph.labels[ids]))
+        return replace(stacked, threshold=best_threshold(stacked(logits, others, True), labels))
     return stacked
 
 

@@ -32,6 +32,29 @@ class Seeds(NamedTuple):
     arrays: Any
 
 
+Quality = dict[str, float | None]  # by the name of a metric; None of no examples
+
+
+class Metric(NamedTuple):
+    """A number that says how good outputs are.
+
+    Attributes:
+      label: what it is called in a line or a table.
+      unit: `%`: a share of 1, shown in per cent; or the unit of the number; empty: none.
+      higher: whether a higher number is better.
+    """
+
+    label: str
+    unit: str = "%"
+    higher: bool = True
+
+    def words(self, value: float | None) -> str:
+        """Return a value as it is shown; `none` where it is undefined."""
+        if value is None:
+            return "none"
+        return f"{100 * value:.2f} %" if self.unit == "%" else f"{value:.4f} {self.unit}".rstrip()
+
+
 class Task(ABC):
     """What a run predicts of a graph.
 
@@ -45,10 +68,20 @@ class Task(ABC):
     Attributes:
       roots: the node types whose embeddings the task reads.
       outputs: numbers that the head makes of an example.
+      metrics: by name, in the order in which they are shown; `loss` is one of them.
+      headline: the metric that is shown first, and that training examples are measured by.
+      metric: the metric that epochs are chosen by on the validation examples.
+      compared_by: the metric that baselines choose by and are compared by.
+      beside: metrics that the line of an epoch names besides, where they are defined.
     """
 
     roots: tuple[str, ...]
     outputs: int
+    metrics: Mapping[str, Metric]
+    headline: str
+    metric: str
+    compared_by: str
+    beside: tuple[str, ...] = ()
 
     @abstractmethod
     def __init__(self, graph: HetGraph, config: Config): ...
@@ -82,6 +115,29 @@ class Task(ABC):
     @abstractmethod
     def loss(self, outputs: jax.Array, arrays: Any) -> jax.Array:
         """Return the sum of the examples' weighted losses, a scalar; an example whose arrays are zeros is padding and adds 0."""
+
+    @abstractmethod
+    def quality(self, outputs: np.ndarray, examples: np.ndarray, chosen: Mapping[str, float] | None = None) -> Quality:
+        """Return the value of every metric; None of a metric that these examples leave undefined, and of all where there are none.
+
+        Args:
+          outputs: float32 `[examples, outputs]`.
+          examples: their numbers.
+          chosen: how outputs are read, as `chosen` gives it. None: what is best for these examples, and is among the values
+            that are returned.
+        """
+
+    def chosen(self, quality: Mapping[str, Any]) -> Mapping[str, float]:
+        """Return from the quality of the best epoch what validation chose of how outputs are read."""
+        return {}
+
+    def shown(self, quality: Mapping[str, Any]) -> list[str]:
+        """Return the metrics that a line about some quality names, the headline first."""
+        return [name for name in self.metrics if quality.get(name) is not None and name != "loss"]
+
+    def stacked(self, outputs: np.ndarray, baselines: Mapping[str, Any]) -> Any:
+        """Return how outputs are weighed with those of baselines, from outputs of the validation examples; None: they are not."""
+        return None
 
     @abstractmethod
     def weight(self, arrays: Any) -> Any:

@@ -1,6 +1,6 @@
 """The guard of a run: where the loss explodes, training goes back to its best epoch, or to its start, and on with a tenth of the learning rate.
 
-What explodes is a loss that is no finite number, or one that `metrics.Rises` calls steep. Both are read from what is trained, the same in all
+What explodes is a loss that is no finite number, or one that `meters.Rises` calls steep. Both are read from what is trained, the same in all
 processes, so a run goes back at the same step on every mesh. It goes back by a checkpoint: a run that is killed meanwhile comes by there again.
 A step's loss is that of the weights before it. So a loss that explodes right after the best epoch is that of the epoch's own weights, as where the
 first step of all was too long: then the run goes back to its start.

@@ -4,7 +4,7 @@ What a checkpoint says of it decides what is kept and what is cut, so it is held
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,13 +13,13 @@ from hetjax.options.config import Train
 from hetjax.processes.group import ProcessGroup
 from hetjax.system.errors import InputError
 from hetjax.tasks.metrics import HALF
-from hetjax.tasks.ranking import AREAS
+from hetjax.tasks.task import Quality
 from hetjax.training.checkpoint import Checkpoint, Checkpoints
 
 COUNTS, SUMS = ("epoch", "step", "nodes", "metrics_bytes"), ("loss_sum", "seconds")
 KEYS = (*COUNTS, *SUMS, "best", "graph", "capacities")
 LATER = ("lowered", "recent", "costs", "options")  # which checkpoints of before have not
-OF_BEST, QUALITY = ("step", "epoch"), ("loss", "accuracy", "micro_f1", "macro_f1")
+OF_BEST = ("step", "epoch")
 MOST, MOST_ROWS = 2**53, 2**31  # of any count, and of what a batch has room for
 
 
@@ -75,15 +75,18 @@ class Progress:
         self.epoch, self.step, self.loss_sum, self.nodes = self.epoch + 1, 0, 0.0, 0
         return loss
 
-    def validated(self, quality: dict, step: int, metric: str) -> None:
-        """Remember the quality on the validation nodes after the epoch that ended, if it is the best so far by a metric.
+    def validated(self, quality: Quality, step: int, metric: str, higher: bool = True) -> None:
+        """Remember the quality on the validation examples after the epoch that ended, if it is the best so far by a metric.
 
         Of epochs that are equal by the metric the one of the lower loss is better, and of equal losses too the earliest.
+
+        Args:
+          higher: whether a higher value of the metric is better.
         """
         if quality[metric] is None:
             return
         best = self.best if self.best and self.best.get(metric) is not None else None
-        if best is None or _rank(quality, metric) > _rank(best, metric):
+        if best is None or _rank(quality, metric, higher) > _rank(best, metric, higher):
             self.best = {"step": step, "epoch": self.epoch} | quality
 
     def out_of_patience(self, options: Train) -> bool:
@@ -94,13 +97,8 @@ class Progress:
         return self.epoch - self.best["epoch"] >= options.patience
 
 
-def threshold_of(best: dict | None) -> float:
-    """The probability above which each of several labels is predicted, of the best epoch."""
-    return (best or {}).get("threshold", HALF)
-
-
-def _rank(quality: dict, metric: str) -> tuple[float, float]:
-    return -quality["loss"] if metric == "loss" else quality[metric], -quality["loss"]
+def _rank(quality: Mapping[str, Any], metric: str, higher: bool) -> tuple[float, float]:
+    return quality[metric] if higher else -quality[metric], -quality["loss"]
 
 
 def newest(
@@ -147,14 +145,12 @@ def check_progress(given: dict[str, Any]) -> None:
     if given["best"] is not None:
         for name in OF_BEST:
             _count(f"best.{name}", given["best"][name])
-        for name in QUALITY:
-            _number(f"best.{name}", given["best"][name])
-        _number("best.threshold", threshold_of(given["best"]))
-        if not 0 < threshold_of(given["best"]) < 1:
-            raise ValueError(f"best.threshold is {threshold_of(given['best'])!r:.40}, and should be between 0 and 1")
-        for name in AREAS:  # of two classes, or where one was chosen by
-            if given["best"].get(name) is not None:
-                _number(f"best.{name}", given["best"][name])
+        _number("best.loss", given["best"].get("loss"))
+        if not 0 < given["best"].get("threshold", HALF) < 1:
+            raise ValueError(f"best.threshold is {given['best']['threshold']!r:.40}, and should be between 0 and 1")
+        for name, value in given["best"].items():
+            if value is not None and name not in OF_BEST:
+                _finite(f"best.{name:.40}", value)
 
 
 def check_step(progress: Progress, checkpoint: Checkpoint, steps: int) -> None:
@@ -173,5 +169,11 @@ def _count(name: str, value: Any, most: int = MOST) -> None:
 
 
 def _number(name: str, value: Any) -> None:
-    if type(value) not in (int, float) or not math.isfinite(value) or value < 0:
+    _finite(name, value)
+    if value < 0:
+        raise ValueError(f"{name} is {value!r:.40}, and should be a number")
+
+
+def _finite(name: str, value: Any) -> None:
+    if type(value) not in (int, float) or not math.isfinite(value):
         raise ValueError(f"{name} is {value!r:.40}, and should be a number")

@@ -10,8 +10,6 @@ from hetjax.system.errors import InputError, reading
 from hetjax.system.files import open_regular
 from hetjax.training.loggers import Loggers
 
-DRAWN = "epoch", "train_loss", "train_accuracy", "validation_loss", "validation_accuracy", "test_accuracy"
-
 
 def check_records(file: Path, size: int) -> None:
     """Raise an InputError where `file` does not begin with `size` bytes of whole lines, and so cannot be continued."""
@@ -66,9 +64,9 @@ class Records:
 
 
 def _record(line: bytes) -> dict | None:
-    """What a line says, if it is a JSON object with numbers where they are drawn."""
+    """What a line says, if it is a JSON object of numbers."""
     try:
         record = json.loads(line)
-        return record if all(type(record.get(name)) in (int, float, type(None)) for name in DRAWN) else None
+        return record if all(type(value) in (int, float, type(None)) for value in record.values()) else None
     except Exception:
         return None

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,11 +13,12 @@ from hetjax.options.config import Config
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding.strategy import Engine
 from hetjax.system.logs import log
-from hetjax.tasks import metrics
 from hetjax.tasks.baselines import Found
 from hetjax.tasks.stacking import Stacked
+from hetjax.tasks.task import Quality, Task
+from hetjax.training import meters
 from hetjax.training.checkpoint import Checkpoints
-from hetjax.training.progress import Progress, threshold_of
+from hetjax.training.progress import Progress
 from hetjax.training.records import Records
 from hetjax.training.workdir import Workdir
 
@@ -66,11 +68,11 @@ class Run:
       rises: whether the loss rises steeply.
       reported: the epoch that was last printed.
       compiling: epochs that compiled something.
-      logits: of the test nodes, in process 0, when they were read.
+      outputs: of the test examples, in process 0, when they were read.
       baselines: as `hetjax.tasks.baselines` gives them, in process 0, if they are asked for.
-      stacked: how the model's logits are weighed with theirs, in process 0, once that is known.
+      stacked: how the model's outputs are weighed with theirs, in process 0, once that is known.
       stacking_seconds: that it took to know.
-      alone: what the model has on the test nodes without that.
+      alone: what the model has on the test examples without that.
     """
 
     config: Config
@@ -81,26 +83,31 @@ class Run:
     checkpoints: Checkpoints
     progress: Progress
     state: Any
-    programs: metrics.ProgramCounter
+    programs: meters.ProgramCounter
     records: Records | None
     started: float
     resumed_seconds: float
-    clock: metrics.Clock = field(default_factory=metrics.Clock)
+    clock: meters.Clock = field(default_factory=meters.Clock)
     saved: Saved | None = None
     unsaved: Snapshot | None = None
-    rises: metrics.Rises = field(default_factory=metrics.Rises)
+    rises: meters.Rises = field(default_factory=meters.Rises)
     reported: int = 0
     compiling: int = 0
-    logits: np.ndarray | None = None
+    outputs: np.ndarray | None = None
     baselines: Found = field(default_factory=dict)
     stacked: Stacked | None = None
     stacking_seconds: float = 0.0
-    alone: metrics.Quality | None = None
+    alone: Quality | None = None
 
     @property
-    def threshold(self) -> float:
-        """The probability above which each of several labels is predicted."""
-        return self.stacked.threshold if self.stacked else threshold_of(self.progress.best)
+    def task(self) -> Task:
+        """What is predicted."""
+        return self.engine.setup.task
+
+    @property
+    def chosen(self) -> Mapping[str, float]:
+        """What validation chose of how outputs are read, as `Task.quality` takes it."""
+        return self.stacked.chosen if self.stacked else self.task.chosen(self.progress.best or {})
 
     @property
     def steps_done(self) -> int:

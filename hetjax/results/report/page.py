@@ -17,6 +17,7 @@ from hetjax.results.report import pictures, scores
 from hetjax.results.results import name_of
 from hetjax.system import durable
 from hetjax.system.drawing import kept, shown
+from hetjax.tasks.shown import Shown, of_summary
 
 FILE = "report.html"
 MOST_ROWS, MOST_CONFUSED, MOST_PAIRS = (
@@ -103,33 +104,41 @@ def write(told: Told, file: Path) -> None:
 
 def _alone(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return what the model alone has, where it is stacked."""
-    alone = (summary.get("stacking") or {}).get("model_alone") or {}
-    return [("the model alone", percent(alone.get("test_accuracy")))] if alone else []
+    alone, shown = (summary.get("stacking") or {}).get("model_alone") or {}, of_summary(summary)
+    return [("the model alone", score(shown, shown.headline, alone))] if alone else []
 
 
 def tiles(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The few numbers that come first."""
-    found = [
-        ("test accuracy", percent(summary["test_accuracy"])),
+    shown = of_summary(summary)
+    tests = [(f"test {shown.metrics[name].label}", score(shown, name, summary)) for name in shown.names]
+    headline = shown.metrics[shown.headline].label
+    return [
+        tests[0],
         *_alone(summary),
-        ("test macro-F1", percent(summary["test_macro_f1"])),
-        ("validation accuracy", percent(summary["validation_accuracy"])),
+        *tests[1:],
+        (f"validation {headline}", score(shown, shown.headline, summary, "validation")),
         ("best epoch", str(summary["epoch"])),
         ("time", f"{summary['seconds']:.1f} s"),
         ("peak memory", readable(summary["peak_memory_bytes"])),
     ]
-    if summary.get("test_roc_auc") is not None:
-        found.insert(2, ("test ROC AUC", percent(summary["test_roc_auc"])))
-    return found
+
+
+def score(shown: Shown, name: str, summary: Mapping[str, Any], split: str = "test") -> str:
+    """Return a metric on a split as the page shows it."""
+    value, metric = summary.get(f"{split}_{name}"), shown.metrics[name]
+    return percent(value) if metric.unit == "%" or value is None else metric.words(value)
 
 
 def curves(told: Told) -> Part:
-    address = pictures.drawn(told.folder, lambda file: draw_curves(told.records, file, "", pictures.WIDTH))
+    shown = of_summary(told.summary)
+    headline = shown.headline
+    address = pictures.drawn(told.folder, lambda file: draw_curves(told.records, file, "", pictures.WIDTH, headline))
     epochs = [record for record in told.records if record.get("epoch") is not None]
     keys = [key for key in epochs[-1] if key != "step"] if epochs else []
     rows = [[record.get("epoch"), *(number(record.get(key)) for key in keys if key != "epoch")] for record in epochs]
     head = ["epoch", *(HEADS.get(key, key.replace("_", " ")) for key in keys if key != "epoch")]
-    words = f"Loss and accuracy of {len(epochs)} epochs; the table below has the numbers."
+    words = f"Loss and {shown.metrics[headline].label} of {len(epochs)} epochs; the table below has the numbers."
     return Part(
         "Curves",
         images=[Image(address, words)],
@@ -206,14 +215,16 @@ def compared(told: Told) -> list[Part]:
     found = told.summary.get("baselines") or {}
     if not found:
         return []
-    keys = [key for key in ("accuracy", "macro_f1", "roc_auc") if told.summary.get(f"test_{key}") is not None]
-    rows = [["this model", *(percent(told.summary[f"test_{key}"]) for key in keys), ""]]
+    shown = of_summary(told.summary)
+    keys = [key for key in shown.names if told.summary.get(f"test_{key}") is not None]
+    rows = [["this model", *(score(shown, key, told.summary) for key in keys), ""]]
     if stacking := told.summary.get("stacking"):
         alone = stacking["model_alone"]
         rows[0][-1] = " + ".join(f"{weight:.2f} {name}" for name, weight in stacking["weights"].items())
-        rows += [["the model alone", *(percent(alone.get(f"test_{key}")) for key in keys), ""]]
-    rows += [[name, *(percent(row.get(key)) for key in keys), row["how"]] for name, row in found.items()]
-    head = ("", *("ROC AUC" if key == "roc_auc" else key.replace("_", "-").replace("f1", "F1") for key in keys), "how")
+        rows += [["the model alone", *(score(shown, key, alone) for key in keys), ""]]
+    tested = {name: {f"test_{key}": row.get(key) for key in keys} for name, row in found.items()}
+    rows += [[name, *(score(shown, key, tested[name]) for key in keys), row["how"]] for name, row in found.items()]
+    head = ("", *(shown.metrics[key].label for key in keys), "how")
     words = "Baselines are simple methods without a graph neural network. A model should do better than each of them."
     return [Part("Baselines", [words], tables=[Table("The model and the baselines, on the test nodes", head, rows)])]
 

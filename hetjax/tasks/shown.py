@@ -1,0 +1,63 @@
+"""How the scores of a run are shown: its `summary.json` says which metrics there are and what they are called."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from hetjax.tasks.task import Metric, Task
+
+OF_BEFORE = {
+    "accuracy": Metric("accuracy"),
+    "micro_f1": Metric("micro-F1"),
+    "macro_f1": Metric("macro-F1"),
+    "roc_auc": Metric("ROC AUC"),
+    "average_precision": Metric("average precision"),
+    "loss": Metric("loss", "", higher=False),
+}  # of a summary that does not say
+
+
+class Shown(NamedTuple):
+    """The metrics of a run.
+
+    Attributes:
+      metrics: by name.
+      names: those that are shown, the headline first.
+      chosen_by: the one that the epoch was chosen by.
+      compared_by: the one that the model is compared with baselines by.
+    """
+
+    metrics: Mapping[str, Metric]
+    names: list[str]
+    chosen_by: str
+    compared_by: str
+
+    @property
+    def headline(self) -> str:
+        return self.names[0]
+
+    def words(self, summary: Mapping[str, Any], split: str = "test") -> str:
+        """Return the scores on a split, as `summary` has them by `SPLIT_METRIC`."""
+        scores = {name: summary.get(f"{split}_{name}") for name in self.names}
+        parts = [f"{self.metrics[n].label} {self.metrics[n].words(score)}" for n, score in scores.items()]
+        return f"{split} {', '.join(parts)}"
+
+
+def of_task(task: Task, quality: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a summary says of the metrics of its task, from some quality that the run has."""
+    return {
+        "metrics": {name: metric._asdict() for name, metric in task.metrics.items()},
+        "shown": task.shown(quality) or [task.headline],
+        "chosen_by": task.metric,
+        "compared_by": task.compared_by,
+    }
+
+
+def of_summary(summary: Mapping[str, Any]) -> Shown:
+    """Return the metrics of a run from its summary; the exception that another shape causes may be any."""
+    chosen_by = summary.get("chosen_by", "accuracy")
+    if "metrics" in summary:
+        metrics = {name: Metric(**about) for name, about in summary["metrics"].items()}
+        return Shown(metrics, summary["shown"], chosen_by, summary["compared_by"])
+    equal = summary["test_micro_f1"] == summary["test_accuracy"]  # as of one label a node
+    areas = [name for name in ("roc_auc", "average_precision") if summary.get(f"test_{name}") is not None]
+    names = ["accuracy", *(["micro_f1"] if not equal else []), "macro_f1", *areas]
+    return Shown(OF_BEFORE, names, chosen_by, "micro_f1" if chosen_by in ("loss", "accuracy") else chosen_by)
