@@ -15,7 +15,7 @@ from unseen_kinds import Kind, Other, made
 
 import hetjax
 from hetjax.graph import store
-from hetjax.results.report.scores import per_class
+from hetjax.tasks.class_scores import per_class
 
 OUT = ROOT / "experiments" / "results" / "imbalance.csv"
 RARE = 1

@@ -59,7 +59,8 @@ from hetjax.system.logs import counted, hides_bar, log
 from hetjax.tasks import baselines, stacking
 from hetjax.tasks.label_inputs import without_labels
 from hetjax.tasks.node_classification import compared_by
-from hetjax.tasks.task import Quality, Task
+from hetjax.tasks.quality import Quality
+from hetjax.tasks.task import Task
 from hetjax.training import guard, meters, progress, saving
 from hetjax.training.checkpoint import Checkpoint, Checkpoints
 from hetjax.training.loggers import Loggers

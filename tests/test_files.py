@@ -54,7 +54,7 @@ def test_what_is_no_regular_file_is_refused_at_once(tmp_path, kind):
 # What may open files to read them without `hetjax.system.files`: sources of the package and of libraries, the system's own files,
 # files that this process has just written, members of an archive that is open, and stores.
 ALLOWED = {"system.compiled", "system.files", "system.internals"}
-ALLOWED |= {"processes.digests", "doctor.system", "models.__init__", "results.report.pictures"}
+ALLOWED |= {"processes.digests", "doctor.system", "models.__init__", "system.svg"}
 ALLOWED |= {"datasets.text", "ingest.diagnosis"}  # of what `open_regular` or `check_regular` has looked at
 OWNERS = {"files", "os", "store", "strategy", "self.zip"}  # of other functions of these names
 

@@ -17,7 +17,6 @@ from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.inference import predicting
 from hetjax.inference.predicting import Room, computed
-from hetjax.inference.predictions import Predictions
 from hetjax.inference.restored import Restored
 from hetjax.kernels import orders
 from hetjax.options.config import Config, Model, Sampling
@@ -26,6 +25,7 @@ from hetjax.sharding.evaluate import Evaluator
 from hetjax.sharding.strategy import setup
 from hetjax.system.eager import eagerly
 from hetjax.system.errors import InputError
+from hetjax.tasks.predictions import Predictions
 from hetjax.train import main
 from tests.conftest import random_graph
 from tests.test_command_line import here, rdf_data, source, train
@@ -50,7 +50,7 @@ def fresh(graph, edges: int, **model) -> Restored:
     given = setup(config, graph)
     state = eagerly(given.trainer.init, np.int32(0))
     features = dict(graph.features) | {t: np.asarray(table.rows) for t, table in state.tables.items()}
-    return Restored(config, given.trainer.model, state.params, given.graph, features, [], "", {})
+    return Restored(config, given.task, given.trainer.model, state.params, given.graph, features, [], "", {})
 
 
 def shared(restored: Restored, folder: Path, count: int) -> list[Predictions | None]:

@@ -13,14 +13,14 @@ from hetjax.datasets import hgb
 from hetjax.graph import store
 from hetjax.graph.names import Ids, Names
 from hetjax.inference.predicting import predict
-from hetjax.inference.predictions import Predictions, classes, quoted, split_numbers
 from hetjax.system.errors import InputError
+from hetjax.tasks.predictions import ClassPredictions, classes, quoted, split_numbers
 from tests.test_command_line import here, train
 from tests.test_readers import FILES, INFO
 
 LOGITS = np.array([[1, 3], [0.5, -200], [0, 0]], np.float32)
 NAMES = Names({"person": Ids(["Ann", 'Bob, "B"', "Çem\nD"])}, Ids(["no", "yes"]))
-ONE = Predictions("person", LOGITS, NAMES, embeddings=np.arange(6, dtype=np.float32).reshape(3, 2) / 7)
+ONE = ClassPredictions("person", LOGITS, NAMES, embeddings=np.arange(6, dtype=np.float32).reshape(3, 2) / 7)
 
 
 def test_predictions_of_one_label():
@@ -37,12 +37,12 @@ def test_predictions_of_one_label():
     ]
     assert table["probability"].to_pylist() == ONE.probabilities.max(axis=1).tolist()
     assert table["embedding"].to_pylist() == ONE.embeddings.tolist()
-    bare = Predictions("person", LOGITS)
+    bare = ClassPredictions("person", LOGITS)
     assert bare.table()["node"].to_pylist() == [0, 1, 2] and bare.table()["class"].to_pylist() == [1, 0, 0]
 
 
 def test_predictions_of_several_labels():
-    several = Predictions("person", LOGITS, NAMES, multilabel=True)
+    several = ClassPredictions("person", LOGITS, NAMES, multilabel=True)
     assert several.classes.tolist() == [[1, 1], [1, 0], [0, 0]] and classes(LOGITS, True).dtype == np.int8
     np.testing.assert_allclose(several.probabilities, expit(LOGITS), rtol=1e-6, atol=1e-30)
     lower = dataclasses.replace(several, threshold=0.2)
@@ -54,7 +54,7 @@ def test_predictions_of_several_labels():
 
 def test_the_split_of_every_node_is_a_column(tmp_path):
     for multilabel in (False, True):
-        found = Predictions("person", LOGITS, NAMES, multilabel, split=np.array([2, -1, 0], np.int8))
+        found = ClassPredictions("person", LOGITS, NAMES, multilabel=multilabel, split=np.array([2, -1, 0], np.int8))
         assert found.table()["split"].to_pylist() == ["test", None, "train"]
         for suffix in ("csv", "parquet"):
             found.write(tmp_path / f"{multilabel}.{suffix}", True)
@@ -81,7 +81,7 @@ def test_files_hold_the_table(tmp_path):
     numbers = np.array([row[2:] for row in rows], np.float32)
     expected = [ONE.probabilities.max(axis=1)[:, None], ONE.probabilities, LOGITS, ONE.embeddings]
     np.testing.assert_array_equal(numbers, np.concatenate(expected, axis=1))
-    plain = Predictions("person", LOGITS, NAMES)
+    plain = ClassPredictions("person", LOGITS, NAMES)
     for name, more, array in (("c", (), ONE.classes), ("l", (True,), LOGITS), ("p", (False, True), ONE.probabilities)):
         plain.write(tmp_path / f"{name}.npy", *more)
         np.testing.assert_array_equal(np.load(tmp_path / f"{name}.npy"), array)
@@ -132,7 +132,7 @@ def test_a_run_is_predicted_by_the_ids_of_its_files(tmp_path):
 def test_formulas_are_quoted_where_that_is_asked_for(tmp_path):
     ids = ["=cmd()", "+1", "-1", "@x", "\ta", "plain", "a=b", "c"]
     names = Names({"paper": Ids(ids)}, Ids(["=A1", "b"]))
-    found = Predictions("paper", np.eye(8, 2, dtype=np.float32), names)
+    found = ClassPredictions("paper", np.eye(8, 2, dtype=np.float32), names)
     found.write(tmp_path / "plain.csv")
     found.write(tmp_path / "quoted.csv", quote_formulas=True)
     rows = {}

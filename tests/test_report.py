@@ -8,9 +8,11 @@ import pytest
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from hetjax.graph.names import Ids, Names
-from hetjax.inference.predictions import Predictions
 from hetjax.options.config import Config, Data, Mesh, Model, Sampling, Train
-from hetjax.results.report import Told, page, scores, write
+from hetjax.results.report import Told, page, write
+from hetjax.tasks import class_report
+from hetjax.tasks import class_scores as scores
+from hetjax.tasks.predictions import ClassPredictions
 
 CLASSES = 5
 
@@ -76,6 +78,7 @@ def test_calibration_is_a_loop_over_bins():
 
 SUMMARY = {
     "test_accuracy": 0.5,
+    "test_micro_f1": 0.5,
     "test_macro_f1": None,
     "validation_accuracy": 0.25,
     "epoch": 2,
@@ -131,8 +134,10 @@ def told(tmp_path, drawn, **more) -> Told:
     labels, logits = drawn
     names = Names(classes=Ids(["<b>bold</b>", "two & a half", "$x^2$", "vier", "5"]))
     config = Config(Data(), Model(), Sampling(fanout=(3, 2)), Train(epochs=2), Mesh(data=2))
-    test = Predictions("paper", logits, names)
-    return Told(config, SUMMARY, RECORDS, test, labels, tmp_path, "rgcn on a <graph>")._replace(**more)
+    test = ClassPredictions("paper", logits, names)
+    return Told(
+        config, SUMMARY, RECORDS, class_report.parts(test, labels, tmp_path), tmp_path, "rgcn on a <graph>"
+    )._replace(**more)
 
 
 def test_a_page_needs_nothing_else_and_can_be_read_aloud(tmp_path, drawn):
@@ -156,18 +161,18 @@ def page_costs() -> list[str]:
 
 
 def test_a_page_without_test_nodes_and_one_of_several_labels(tmp_path, drawn):
-    write(told(tmp_path, drawn, test=None), tmp_path / "none.html")
+    write(told(tmp_path, drawn, task_parts=()), tmp_path / "none.html")
     assert re.findall("<h2 id=[^>]*>([^<]*)<", (tmp_path / "none.html").read_text()) == ["Curves", *page_costs()]
     labels = np.random.default_rng(0).integers(0, 2, (300, CLASSES))
-    several = Predictions("paper", drawn[1], Names(), True)
-    write(told(tmp_path, drawn, test=several, labels=labels), tmp_path / "several.html")
+    several = ClassPredictions("paper", drawn[1], Names(), multilabel=True)
+    write(told(tmp_path, drawn, task_parts=class_report.parts(several, labels, tmp_path)), tmp_path / "several.html")
     headings = re.findall("<h2 id=[^>]*>([^<]*)<", (tmp_path / "several.html").read_text())
     assert headings == ["Curves", "Classes", "Calibration", *page_costs()]
 
 
 def test_a_page_of_many_classes_says_which_it_shows(tmp_path, drawn, monkeypatch):
     monkeypatch.setattr(page, "MOST_ROWS", 2)
-    monkeypatch.setattr(page, "MOST_CONFUSED", 1)
+    monkeypatch.setattr(class_report, "MOST_CONFUSED", 1)
     write(told(tmp_path, drawn), tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
     assert "2 of 5 classes are shown" in text and "The 1 largest of 5 classes." in text

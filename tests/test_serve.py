@@ -35,7 +35,7 @@ def test_any_nodes_equal_the_whole_graph(options):
         below = expected(wide.params, features)
         logits = np.asarray(jax.jit(trainer.model.apply)(wide.params, blocks, features))
         x = {name: np.asarray(matrix) for name, matrix in features.items()}
-        model = Served(Restored(config, trainer.model, wide.params, graph, x, [], "", {}))
+        model = Served(Restored(config, trainer.task, trainer.model, wide.params, graph, x, [], "", {}))
         for ids in ([5], [39, 0, 5, 5, 17], range(40), []):
             np.testing.assert_allclose(model.logits(ids), logits[list(ids)], rtol=1e-9, atol=1e-12)
         for name in below.keys() - {"paper"}:
@@ -93,7 +93,7 @@ def test_few_programs_serve_all_nodes():
     _, trainer, _ = setting(graph)
     state = eagerly(trainer.init, np.int32(0))
     features = dict(graph.features) | {name: np.asarray(table.rows) for name, table in state.tables.items()}
-    model = Served(Restored(Config(), trainer.model, state.params, graph, features, [], "", {}))
+    model = Served(Restored(Config(), trainer.task, trainer.model, state.params, graph, features, [], "", {}))
     for node in range(200):
         model.logits(node)
     model.logits(range(50))

@@ -19,12 +19,12 @@ from hetjax.cache.mapped import mapped
 from hetjax.cache.penalty import read_or_measure
 from hetjax.graph import store
 from hetjax.graph.names import Ids, Names
-from hetjax.inference.predictions import Predictions
 from hetjax.partition import edge_cut, partition, save
 from hetjax.results.pictures import draw_cache, draw_curves
 from hetjax.system import durable
 from hetjax.system.compiled import compiled
 from hetjax.system.errors import InputError
+from hetjax.tasks.predictions import ClassPredictions
 from hetjax.training import checkpoint
 from hetjax.training.checkpoint import Checkpoints
 from hetjax.training.records import Records
@@ -34,7 +34,7 @@ from tests.test_command_line import call
 STATE = {"weights": np.arange(100_000, dtype=np.float32), "tables": {"a": {"rows": np.ones((9, 2), np.float32)}}}
 CACHED = {"node_type": "a", "place": "host", "kept": 1, "rows": 2, "hits": 1, "misses": 1}
 CACHED |= {"sent_bytes": 5, "returned_bytes": 3}
-PREDICTED = Predictions("paper", np.ones((5, 2), np.float32))
+PREDICTED = ClassPredictions("paper", np.ones((5, 2), np.float32))
 
 
 def table(folder: Path) -> None:

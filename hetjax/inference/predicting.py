@@ -12,7 +12,6 @@ import numpy as np
 from hetjax.cache.mapped import portions
 from hetjax.graph.carry import NewNodes
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.inference.predictions import Predictions, split_numbers
 from hetjax.inference.restored import Restored, restore
 from hetjax.kernels import orders
 from hetjax.models.hgnn import Stack
@@ -26,6 +25,7 @@ from hetjax.sharding.evaluate import Evaluator, ReadOut
 from hetjax.system import durable
 from hetjax.system.errors import InputError
 from hetjax.system.logs import log
+from hetjax.tasks.predictions import Predictions, split_numbers
 
 
 def write(workdir: Path, out: Path, options: Options, folder: Path | None, group: ProcessGroup) -> None:
@@ -166,8 +166,8 @@ def _computed(restored: Restored, embeddings: bool, room: Room) -> Predictions |
     if embeddings:
         kept_rows = kept.matrix((nodes, width))
         _copy(kept_rows, everyone, h, lambda _, rows: rows)
-    made = outputs, graph.names, graph.multilabel, kept_rows, restored.threshold
-    return Predictions(model.target, *made, split_numbers(graph.splits, nodes))
+    more = {"embeddings": kept_rows, "split": split_numbers(graph.splits, nodes)}
+    return restored.task.predictions(outputs, graph.names, restored.read_by, **more)
 
 
 def held_bytes(model: Stack, graph: HetGraph) -> int:

@@ -29,8 +29,8 @@ from hetjax.system.errors import InputError, short
 from hetjax.tasks import known_labels, stacking
 from hetjax.tasks.class_names import with_classes
 from hetjax.tasks.label_inputs import without_labels
-from hetjax.tasks.metrics import HALF
 from hetjax.tasks.stacking import Applied
+from hetjax.tasks.task import Task
 from hetjax.training.checkpoint import Checkpoint, Checkpoints, Damaged
 from hetjax.training.progress import check_progress
 from hetjax.training.workdir import TRUST, check_trusted, config_file
@@ -41,6 +41,7 @@ class Restored(NamedTuple):
 
     Attributes:
       config: of the run, but for its mesh.
+      task: what it predicts.
       model, params: as they were trained.
       graph: to use it on, its edges as the model folds them, and with the names of the classes that were trained on.
       features: `[nodes, width]` per input type, static or learned; of large ones a mapped file.
@@ -48,11 +49,12 @@ class Restored(NamedTuple):
       chosen: which checkpoint it was, in words.
       new: by type, how many nodes are new, and had nothing learned of them.
       costs: that the run counted orders with: others could be other last bits.
-      threshold: as of `Predictions`.
+      read_by: how outputs are read, as `Task.quality` takes it.
       stacked: what its logits become, weighed with those of baselines; None: they stay.
     """
 
     config: Config
+    task: Task
     model: Stack
     params: Any
     graph: HetGraph
@@ -61,7 +63,7 @@ class Restored(NamedTuple):
     chosen: str
     new: Mapping[str, int]
     costs: Costs = Costs()
-    threshold: float = HALF
+    read_by: Mapping[str, float] = {}
     stacked: Applied | None = None
 
     def final(self, ids: np.ndarray, logits: np.ndarray) -> np.ndarray:
@@ -147,10 +149,10 @@ def restore(
         stacked, chosen = None, f"{chosen}; not stacked, as {few}"
     elif few and _reads_labels(config.data):
         chosen = f"{chosen}; no label is an input, as {few}"
-    threshold = stacked.threshold if stacked else given.task.chosen(progress["best"] or {}).get("threshold", HALF)
-    known = sorted(learned), chosen, new, orders.kept(progress.get("costs", ())), threshold
+    read_by = stacked.chosen if stacked else given.task.chosen(progress["best"] or {})
+    known = sorted(learned), chosen, new, orders.kept(progress.get("costs", ())), read_by
     applied = Applied(stacked, plain) if stacked else None
-    return Restored(config, trainer.model, state.params, graph, features, *known, applied)
+    return Restored(config, trainer.task, trainer.model, state.params, graph, features, *known, applied)
 
 
 def _in_memory(node_type: str, shape: tuple[int, int]) -> np.ndarray:

@@ -11,7 +11,6 @@ import numpy as np
 from hetjax.cache.mapped import gather, on_host
 from hetjax.graph.carry import NewNodes
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.inference.predictions import Predictions
 from hetjax.inference.restored import Restored, restore
 from hetjax.kernels.orders import forward_only
 from hetjax.sampling.blocks import Capacities, measure, pad_sample
@@ -19,6 +18,7 @@ from hetjax.sampling.ladder import Ladder
 from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding.evaluate import Evaluator
 from hetjax.system.errors import InputError, short
+from hetjax.tasks.predictions import Predictions
 
 AT_ONCE = 64  # nodes that are computed together; more of them are divided
 TRIALS = 32  # nodes whose neighbourhoods the smallest sizes are taken from
@@ -66,7 +66,7 @@ class Served:
         self._model, self._params = restored.model, jax.device_put(restored.params)
         self._sampler = Sampler(self.graph, reads_own=self._model.reads_own)
         self._needed = self.graph.schema.layer_types(self._model.roots, len(self._model.layers), self._model.reads_own)
-        self._threshold, self._final = restored.threshold, restored.final
+        self._task, self._read_by, self._final = restored.task, restored.read_by, restored.final
         self._read: Mapping[str, Any] = restored.features
         self._first = 0  # the layer that reads them
         self._lock, self._ladders = threading.Lock(), dict[tuple[str, int, bool], Ladder]()
@@ -103,10 +103,7 @@ class Served:
         Raises:
           InputError: there is no such node.
         """
-        found, names = self._predictions(ids), self.graph.names.classes
-        if names is None or self.graph.multilabel:
-            return found.classes
-        return np.array(names.values.to_pylist(), object)[found.classes]
+        return self._predictions(ids).answers
 
     def proba(self, ids: Any) -> np.ndarray:
         """The probability of every class, float32 `[nodes, classes]`, in the order of `class_names`; arguments as of `predict`."""
@@ -130,7 +127,7 @@ class Served:
     def _predictions(self, ids: Any) -> Predictions:
         numbers = self._numbers(self.target, ids)
         logits = self._final(numbers, self._answer(self.target, numbers, len(self._model.layers) - 1, True))
-        return Predictions(self.target, logits, self.graph.names, self.graph.multilabel, threshold=self._threshold)
+        return self._task.predictions(logits, self.graph.names, self._read_by)
 
     def _depth(self, node_type: str) -> int:
         """The last layer that makes embeddings of a type."""

@@ -19,7 +19,6 @@ from hetjax.graph import store
 from hetjax.graph.carry import NewNodes
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.inference.predicting import predict
-from hetjax.inference.predictions import Predictions
 from hetjax.options.command_line import parse
 from hetjax.options.config import SECTIONS, Config
 from hetjax.options.names import python_name
@@ -28,6 +27,7 @@ from hetjax.recipe import recipe
 from hetjax.sharding import registry
 from hetjax.system import files
 from hetjax.system.errors import InputError, reading
+from hetjax.tasks.predictions import Predictions
 from hetjax.tasks.shown import of_summary
 from hetjax.train import train
 from hetjax.training import loggers

@@ -1,11 +1,9 @@
 """The pictures in a run's folder."""
 
 from pathlib import Path
-from typing import Any
 
 from hetjax.results.results import name_of
-from hetjax.system import durable
-from hetjax.system.drawing import picture, shown
+from hetjax.system.drawing import headless_pyplot, picture, save, shown
 
 SPLITS = ("train", "tab:blue"), ("validation", "tab:orange")
 
@@ -121,19 +119,3 @@ def _around(values: list[float]) -> tuple[float, float]:
 
 def _said(value: float) -> str:
     return "0" if not value else f"{value:.1f}" if value >= 0.1 else "< 0.1"
-
-
-def headless_pyplot() -> Any:
-    """Matplotlib's pyplot, without a screen; importing it takes its time."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    return pyplot
-
-
-def save(figure: Any, file: Path) -> None:
-    """Write a figure, whole or not at all."""
-    with durable.new_file(file) as partial:
-        figure.savefig(partial, dpi=120, format=file.suffix[1:])

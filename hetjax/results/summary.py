@@ -9,16 +9,15 @@ from typing import Any
 
 import jax
 
-from hetjax.inference.predictions import Predictions
 from hetjax.options.config import Config, as_dict
 from hetjax.results import report
 from hetjax.results.pictures import draw_run
 from hetjax.sharding.traffic import Sent
 from hetjax.system import runtime
 from hetjax.tasks import baselines
-from hetjax.tasks.metrics import HALF
+from hetjax.tasks.quality import Quality
+from hetjax.tasks.report_parts import Part
 from hetjax.tasks.shown import of_task
-from hetjax.tasks.task import Quality
 from hetjax.training import guard, meters
 from hetjax.training.checkpoint import parameters
 from hetjax.training.run import Run
@@ -87,11 +86,11 @@ def summarise(
 
 def told(run: Run, summary: dict, records: list[dict]) -> report.Told:
     """What the report is made of."""
-    graph = run.graph
-    ids = graph.splits["test"][: None if run.config.train.test else 0]
-    made = graph.names, graph.multilabel, None, run.chosen.get("threshold", HALF)
-    found = None if run.outputs is None else Predictions(graph.schema.target, run.outputs, *made)
-    return report.Told(run.config, summary, records, found, graph.labels[ids], run.workdir.path, title(run.config))
+    task_parts: Sequence[Part] = ()
+    if run.outputs is not None:
+        predicted = run.task.predictions(run.outputs, run.graph.names, run.chosen)
+        task_parts = run.task.report(predicted, run.task.examples("test")[: len(run.outputs)], run.workdir.path)
+    return report.Told(run.config, summary, records, task_parts, run.workdir.path, title(run.config))
 
 
 def _stacking(run: Run) -> dict[str, Any]:

@@ -5,7 +5,9 @@ import functools
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from hetjax.system import durable
 from hetjax.system.errors import reason
 from hetjax.system.logs import log
 
@@ -48,3 +50,19 @@ def shown(name: str) -> str:
     """A name as it is drawn: without its middle if it is long, and what no font can have escaped."""
     name = " ".join(name.encode("utf-8", "backslashreplace").decode().split())
     return name if len(name) <= NAME else f"{name[: NAME // 2]}...{name[-NAME // 2 :]}"
+
+
+def headless_pyplot() -> Any:
+    """Matplotlib's pyplot, without a screen; importing it takes its time."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def save(figure: Any, file: Path) -> None:
+    """Write a figure, whole or not at all."""
+    with durable.new_file(file) as partial:
+        figure.savefig(partial, dpi=120, format=file.suffix[1:])

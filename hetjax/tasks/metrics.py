@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
+from hetjax.tasks.quality import Quality
 from hetjax.tasks.ranking import AREAS, areas
-from hetjax.tasks.task import Quality
 
 HALF, STEPS = 0.5, 100  # the probability above which a label is predicted; how fine another is chosen
 

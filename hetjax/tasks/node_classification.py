@@ -1,6 +1,8 @@
 """Node classification: one class of each node, or any number of labels."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -10,15 +12,19 @@ import numpy as np
 import optax
 
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.names import Names
 from hetjax.kernels.linear import Dense
 from hetjax.options.config import Config, named_weights
 from hetjax.system.arrays import Array
 from hetjax.system.errors import InputError, nearest
-from hetjax.tasks import stacking
+from hetjax.tasks import class_report, stacking
 from hetjax.tasks.metrics import HALF, best_threshold, quality
+from hetjax.tasks.predictions import ClassPredictions, Predictions
+from hetjax.tasks.quality import Quality
 from hetjax.tasks.ranking import AREAS
+from hetjax.tasks.report_parts import Part
 from hetjax.tasks.shown import OF_BEFORE
-from hetjax.tasks.task import Quality, Seeds, Task
+from hetjax.tasks.task import Seeds, Task
 
 
 class Labels(NamedTuple):
@@ -101,6 +107,16 @@ class NodeClassification(Task):
         return stacking.fitted(
             outputs, baselines, self.labels[self.splits["validation"]], self.picks_threshold, self.class_weights
         )
+
+    def predictions(
+        self, outputs: np.ndarray, names: Names, chosen: Mapping[str, float], **more: Any
+    ) -> ClassPredictions:
+        found = ClassPredictions(self.root, outputs, names, **more)
+        return replace(found, multilabel=self.several, threshold=chosen.get("threshold", HALF))
+
+    def report(self, predicted: Predictions, examples: np.ndarray, folder: Path) -> Sequence[Part]:
+        assert isinstance(predicted, ClassPredictions)
+        return class_report.parts(predicted, self.labels[examples], folder)
 
     def weight(self, arrays: Labels) -> Any:
         return arrays.weights.sum()

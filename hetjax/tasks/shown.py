@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from hetjax.tasks.task import Metric, Task
+from hetjax.tasks.quality import Metric
+from hetjax.tasks.task import Task
 
 OF_BEFORE = {
     "accuracy": Metric("accuracy"),

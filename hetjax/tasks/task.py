@@ -8,7 +8,8 @@ It is a file of this package, or a class of a user's own (`registry`).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -16,7 +17,11 @@ import jax
 import numpy as np
 
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.names import Names
 from hetjax.options.config import Config
+from hetjax.tasks.predictions import Predictions
+from hetjax.tasks.quality import Metric, Quality
+from hetjax.tasks.report_parts import Part
 
 
 class Seeds(NamedTuple):
@@ -30,29 +35,6 @@ class Seeds(NamedTuple):
 
     nodes: Mapping[str, np.ndarray]
     arrays: Any
-
-
-Quality = dict[str, float | None]  # by the name of a metric; None of no examples
-
-
-class Metric(NamedTuple):
-    """A number that says how good outputs are.
-
-    Attributes:
-      label: what it is called in a line or a table.
-      unit: `%`: a share of 1, shown in per cent; or the unit of the number; empty: none.
-      higher: whether a higher number is better.
-    """
-
-    label: str
-    unit: str = "%"
-    higher: bool = True
-
-    def words(self, value: float | None) -> str:
-        """Return a value as it is shown; `none` where it is undefined."""
-        if value is None:
-            return "none"
-        return f"{100 * value:.2f} %" if self.unit == "%" else f"{value:.4f} {self.unit}".rstrip()
 
 
 class Task(ABC):
@@ -138,6 +120,26 @@ class Task(ABC):
     def stacked(self, outputs: np.ndarray, baselines: Mapping[str, Any]) -> Any:
         """Return how outputs are weighed with those of baselines, from outputs of the validation examples; None: they are not."""
         return None
+
+    @abstractmethod
+    def predictions(self, outputs: np.ndarray, names: Names, chosen: Mapping[str, float], **more: Any) -> Predictions:
+        """Return what is predicted of nodes.
+
+        Args:
+          outputs: float32 `[nodes, outputs]`.
+          names: of the graph.
+          chosen: as of `quality`.
+          **more: `embeddings` and `split`, as of `Predictions`.
+        """
+
+    def report(self, predicted: Predictions, examples: np.ndarray, folder: Path) -> Sequence[Part]:
+        """Return what the page of a run says of the test examples.
+
+        Args:
+          predicted: of these examples, in their order.
+          folder: where pictures are while they are drawn.
+        """
+        return ()
 
     @abstractmethod
     def weight(self, arrays: Any) -> Any:

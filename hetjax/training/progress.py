@@ -13,7 +13,7 @@ from hetjax.options.config import Train
 from hetjax.processes.group import ProcessGroup
 from hetjax.system.errors import InputError
 from hetjax.tasks.metrics import HALF
-from hetjax.tasks.task import Quality
+from hetjax.tasks.quality import Quality
 from hetjax.training.checkpoint import Checkpoint, Checkpoints
 
 COUNTS, SUMS = ("epoch", "step", "nodes", "metrics_bytes"), ("loss_sum", "seconds")

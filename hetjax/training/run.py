@@ -14,8 +14,9 @@ from hetjax.processes.group import ProcessGroup
 from hetjax.sharding.strategy import Engine
 from hetjax.system.logs import log
 from hetjax.tasks.baselines import Found
+from hetjax.tasks.quality import Quality
 from hetjax.tasks.stacking import Stacked
-from hetjax.tasks.task import Quality, Task
+from hetjax.tasks.task import Task
 from hetjax.training import meters
 from hetjax.training.checkpoint import Checkpoints
 from hetjax.training.progress import Progress

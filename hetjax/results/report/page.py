@@ -1,66 +1,22 @@
 """The page: its parts as plain values, which `template.html` sets out."""
 
-import math
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jinja2
-import numpy as np
 
-from hetjax.inference.predictions import Predictions
 from hetjax.options.config import SECTIONS, Config, as_dict, changed
 from hetjax.partition.report import readable
 from hetjax.results.pictures import draw_cache, draw_curves
-from hetjax.results.report import pictures, scores
 from hetjax.results.results import name_of
-from hetjax.system import durable
-from hetjax.system.drawing import kept, shown
+from hetjax.system import durable, svg
+from hetjax.system.drawing import kept
+from hetjax.tasks.report_parts import MOST_ROWS, Image, Part, Table, percent
 from hetjax.tasks.shown import Shown, of_summary
 
 FILE = "report.html"
-MOST_ROWS, MOST_CONFUSED, MOST_PAIRS = (
-    500,
-    30,
-    10,
-)  # rows of a table, classes of a picture, confusions that are listed
-Row = Sequence[Any]
-
-
-class Table(NamedTuple):
-    """A table: a caption, a head, and rows whose first cell is their head."""
-
-    caption: str
-    head: Row
-    rows: Sequence[Row]
-
-
-class Image(NamedTuple):
-    """An image, what it shows in words, and whether it is so wide that a phone scrolls it."""
-
-    address: str
-    words: str
-    wide: bool = False
-
-
-class Part(NamedTuple):
-    """A part of the page, under a heading.
-
-    Attributes:
-      words: sentences before all else.
-      folded: what can be unfolded, by its title.
-    """
-
-    heading: str
-    words: Sequence[str] = ()
-    images: Sequence[Image] = ()
-    tables: Sequence[Table] = ()
-    folded: Mapping[str, Table | str] = {}
-
-    @property
-    def anchor(self) -> str:
-        return self.heading.lower().replace(" ", "-")
 
 
 class Told(NamedTuple):
@@ -70,8 +26,7 @@ class Told(NamedTuple):
       config: of the run.
       summary: as `summary.json` has it.
       records: of its epochs.
-      test: what was predicted of the test nodes; None if there are none.
-      labels: theirs.
+      task_parts: what the task says of the test examples.
       folder: of the run.
       title: the model and the graph.
     """
@@ -79,8 +34,7 @@ class Told(NamedTuple):
     config: Config
     summary: Mapping[str, Any]
     records: list[dict]
-    test: Predictions | None
-    labels: np.ndarray
+    task_parts: Sequence[Part]
     folder: Path
     title: str
 
@@ -88,7 +42,7 @@ class Told(NamedTuple):
 @kept
 def write(told: Told, file: Path) -> None:
     """Write the page; where that fails a line says so, and the run keeps its results."""
-    parts = [curves(told), *quality(told), *compared(told), costs(told), *cache(told), *plan(told), made(told)]
+    parts = [curves(told), *told.task_parts, *compared(told), costs(told), *cache(told), *plan(told), made(told)]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -133,7 +87,7 @@ def score(shown: Shown, name: str, summary: Mapping[str, Any], split: str = "tes
 def curves(told: Told) -> Part:
     shown = of_summary(told.summary)
     headline = shown.headline
-    address = pictures.drawn(told.folder, lambda file: draw_curves(told.records, file, "", pictures.WIDTH, headline))
+    address = svg.drawn(told.folder, lambda file: draw_curves(told.records, file, "", svg.WIDTH, headline))
     epochs = [record for record in told.records if record.get("epoch") is not None]
     keys = [key for key in epochs[-1] if key != "step"] if epochs else []
     rows = [[record.get("epoch"), *(number(record.get(key)) for key in keys if key != "epoch")] for record in epochs]
@@ -147,67 +101,6 @@ def curves(told: Told) -> Part:
 
 
 HEADS = {"seconds": "seconds so far"}
-
-
-def quality(told: Told) -> list[Part]:
-    """Of the test nodes, class by class."""
-    if told.test is None or not len(told.labels):
-        return []
-    test, labels = told.test, told.labels
-    names, predicted = test.class_names, test.classes
-    found = scores.per_class(labels, predicted, len(names))
-    there = np.flatnonzero((found.nodes > 0) | ~np.isnan(found.precision))
-    order = there if len(there) <= MOST_ROWS else np.sort(there[np.argsort(-found.nodes[there])][:MOST_ROWS])
-    rows = [[names[n], *(percent(column[n]) for column in found[:3]), f"{found.nodes[n]:,}"] for n in order]
-    words = [f"How well each class is predicted, on {len(labels):,} test nodes of type {test.target}."]
-    if len(order) < len(names):
-        words.append(f"{len(order):,} of {len(names):,} classes are shown: the largest of those that occur.")
-    parts = [Part("Classes", words, tables=[Table("Test nodes by class", HEAD, rows)])]
-    if not test.multilabel:
-        parts.append(
-            _confusion(told.folder, labels, predicted, names, order[np.argsort(-found.nodes[order], kind="stable")])
-        )
-    return [*parts, _calibration(told.folder, test, labels)]
-
-
-HEAD = "class", "precision", "recall", "F1", "nodes"
-
-
-def _confusion(
-    folder: Path, labels: np.ndarray, predicted: np.ndarray, names: Sequence[str], order: np.ndarray
-) -> Part:
-    """Of the largest classes."""
-    largest, nodes = np.sort(order[:MOST_CONFUSED]), np.bincount(labels, minlength=len(names))
-    part = scores.confusion(labels, predicted, largest)
-    rows = [
-        [shown(names[a]), shown(names[b]), f"{count:,}", percent(count / nodes[a])]
-        for a, b, count in scores.confused(labels, predicted, MOST_PAIRS)
-    ]
-    image = pictures.drawn(folder, pictures.draw_confusion, part, [names[n] for n in largest])
-    alt = f"Confusion matrix of {len(largest)} classes: rows are classes, columns are predictions. The table below has the largest confusions."
-    table = Table("The largest confusions", ("class", "predicted as", "nodes", "share of the class"), rows)
-    words = [f"The {len(largest)} largest of {len(names)} classes."] if len(largest) < len(order) else []
-    return Part("Confusion", words, [Image(image, alt)], [table] if rows else [])
-
-
-def _calibration(folder: Path, test: Predictions, labels: np.ndarray) -> Part:
-    if test.multilabel:
-        probability, right = test.probabilities.ravel(), (labels != 0).ravel()
-        of = "Each pair of a node and a class is one prediction."
-    else:
-        chosen = np.take_along_axis(test.probabilities, test.classes[:, None], axis=1)
-        probability, right = chosen[:, 0], test.classes == labels
-        of = "The probability is that of the predicted class."
-    found = scores.calibration(probability, right)
-    rows = [
-        [f"{low:.1f} to {high:.1f}", f"{count:,}", percent(mean), percent(share)]
-        for low, high, count, mean, share in zip(found.edges, found.edges[1:], *found[1:4])
-        if count
-    ]
-    words = f"The expected calibration error is {percent(found.error)}: on average, the probability of a prediction and the share of predictions that are right differ by this much. {of}"
-    alt = "The share of predictions that are right, by their probability, in ten bins; the table below has the numbers."
-    table = Table("Predictions by probability", ("probability", "predictions", "mean probability", "share right"), rows)
-    return Part("Calibration", [words], [Image(pictures.drawn(folder, pictures.draw_calibration, found), alt)], [table])
 
 
 def compared(told: Told) -> list[Part]:
@@ -267,7 +160,7 @@ def cache(told: Told) -> list[Part]:
         + [readable(row[key]) for key in ("sent_bytes", "returned_bytes")]
         for row in rows
     ]
-    image = pictures.drawn(told.folder, lambda file: draw_cache(rows, file, ""))
+    image = svg.drawn(told.folder, lambda file: draw_cache(rows, file, ""))
     alt = "The cost of reading features from the host, by node type; the table below has the numbers."
     return [
         Part("Feature cache", images=[Image(image, alt, True)], tables=[Table("Features on the host", head, cells)])
@@ -282,7 +175,7 @@ def plan(told: Told) -> list[Part]:
     words = f"Strategy: {told.config.mesh.strategy}. Processes: {told.summary['processes']}."
     found = sorted(told.folder.glob("partition_*/plan.png"), key=lambda file: file.stat().st_mtime)[-1:]
     images = [
-        Image(pictures.address(file, "png"), f"What each partition owns: the picture of {file.parent.name}.", True)
+        Image(svg.address(file, "png"), f"What each partition owns: the picture of {file.parent.name}.", True)
         for file in found
     ]
     return [Part("Plan", [words], images, [Table("Devices", ("mesh axis", "size"), axes)])]
@@ -319,10 +212,6 @@ def command(config: Config, folder: Path) -> str:
             text = f"[{','.join(map(str, value))}]" if isinstance(value, tuple) else text
             lines.append(shlex.join([f"--{name}.{key}", text]))
     return " \\\n  ".join(lines)
-
-
-def percent(share: float | None) -> str:
-    return "–" if share is None or math.isnan(share) else f"{100 * share:.1f} %"
 
 
 def number(value: Any) -> str:

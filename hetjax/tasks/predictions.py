@@ -1,6 +1,7 @@
 """What a model says of nodes, by the users' own ids: in memory, as an Arrow table, and as the files that `predict` writes."""
 
 import csv
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,58 +27,79 @@ ROWS, NUMBERS = 2**16, 2**19  # most that are written at a time
 
 
 @dataclass(frozen=True)
-class Predictions:
-    """Predictions of every node of the target type, in the order of the graph.
+class Predictions(ABC):
+    """What a task makes of the outputs of every node of the root type, in the order of the graph.
 
     Attributes:
       target: the node type.
-      logits: float32 `[nodes, classes]`.
+      outputs: of the head, float32 `[nodes, outputs]`.
       names: of the graph that was predicted.
-      multilabel: whether a node may have several labels.
       embeddings: of the last layer, float32 `[nodes, width]`; None: nobody asked for them. Without `model.head` they are
-        the logits.
-      threshold: the probability above which each of several labels is predicted.
+        the outputs.
       split: the number of each node's split in `SPLITS`, -1 of none, int8 `[nodes]`; None: not known.
     """
 
     target: str
-    logits: np.ndarray
+    outputs: np.ndarray
     names: Names = field(default_factory=Names)
-    multilabel: bool = False
     embeddings: np.ndarray | None = None
-    threshold: float = HALF
     split: np.ndarray | None = None
+
+    @property
+    @abstractmethod
+    def values(self) -> np.ndarray:
+        """What is predicted, `[nodes, ...]`: what a `.npy` holds where nothing else is asked for."""
+
+    @abstractmethod
+    def columns(self, logits: bool = False, probabilities: bool = False) -> dict[str, np.ndarray]:
+        """Return what is written of every node besides its id and its split, by the names of the columns, each `[nodes]`.
+
+        Args:
+          logits, probabilities: whether these are wanted.
+
+        Raises:
+          InputError: they are, and the task has none.
+        """
+
+    @property
+    def answers(self) -> np.ndarray:
+        """`values`, with names in the place of numbers where there are names."""
+        return self.values
+
+    @property
+    def logits(self) -> np.ndarray:
+        """The outputs."""
+        return self.outputs
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """Probabilities, float32 `[nodes, ...]`.
+
+        Raises:
+          InputError: the task has none.
+        """
+        raise InputError("the task of this run gives no probabilities")
+
+    def coded(self, name: str) -> "pa.Array | None":
+        """Return the values that the numbers of a column stand for; None: they are values themselves."""
+        import pyarrow as pa
+
+        return pa.array(SPLITS) if name == "split" else None
+
+    def _columns(self, logits: bool, probabilities: bool) -> dict[str, np.ndarray]:
+        found = self.columns(logits, probabilities)
+        return found if self.split is None or "split" in found else found | {"split": self.split}
 
     @property
     def ids(self) -> "pa.Array":
         """The users' ids, int64 or large_string `[nodes]`; hetjax's own numbers where they have none."""
-        return self.names.of(self.target, len(self.logits))
-
-    @property
-    def class_names(self) -> list[str]:
-        """A text per class: its name, or its number."""
-        return self.names.class_names(self.logits.shape[1])
-
-    @cached_property
-    def classes(self) -> np.ndarray:
-        """Class numbers int32 `[nodes]`; of nodes with several labels 0 and 1, int8 `[nodes, classes]`."""
-        return classes(self.logits, self.multilabel, self.threshold)
-
-    @cached_property
-    def probabilities(self) -> np.ndarray:
-        """The softmax of the logits, or with several labels a node the sigmoid; float32 `[nodes, classes]`."""
-        with np.errstate(over="ignore", under="ignore"):
-            if self.multilabel:
-                return 1 / (1 + np.exp(-self.logits))
-            powers = np.exp(self.logits - self.logits.max(axis=1, keepdims=True))
-            return powers / powers.sum(axis=1, keepdims=True)
+        return self.names.of(self.target, len(self.outputs))
 
     def table(self, logits: bool = False, probabilities: bool = False) -> "pa.Table":
         """The same as a table, whose `to_pandas` gives a frame.
 
-        Columns: `node`, the users' id; `class`, its name or number, and `probability`, of that class; or, where a node may
-        have several labels, `class_NAME`, 0 or 1; `split`, `train`, `validation`, `test` or null. If asked for `probability_NAME` and `logit_NAME`; and `embedding`, a list
-        of fixed length, where there are embeddings.
+        Columns: `node`, the users' id; those of `columns`; `split`, `train`, `validation`, `test` or null; and `embedding`, a
+        list of fixed length, where there are embeddings.
         """
         import pyarrow as pa
 
@@ -92,49 +114,31 @@ class Predictions:
         """The same, some nodes at a time, of mapped files as well; one without nodes where there are none."""
         ids, widths = (
             self.ids,
-            [len(array[0]) for array in (self.logits, self.embeddings) if array is not None and len(array)],
+            [len(array[0]) for array in (self.outputs, self.embeddings) if array is not None and len(array)],
         )
         step = max(1, min(ROWS, NUMBERS // max(1, sum(widths))))
-        for start in range(0, max(1, len(self.logits)), step):
+        for start in range(0, max(1, len(self.outputs)), step):
             rows = slice(start, start + step)
             names = replace(self.names, nodes={self.target: Ids(ids.slice(start, step))})
             embeddings = None if self.embeddings is None else np.array(self.embeddings[rows])
             split = None if self.split is None else self.split[rows]
-            yield replace(self, logits=np.array(self.logits[rows]), embeddings=embeddings, names=names, split=split)
-            for array in (self.logits, self.embeddings):
+            yield replace(self, outputs=np.array(self.outputs[rows]), embeddings=embeddings, names=names, split=split)
+            for array in (self.outputs, self.embeddings):
                 if array is not None:
                     release(array)
 
     def _arrow(self, name: str, values: np.ndarray) -> "pa.Array":
         import pyarrow as pa
 
-        if name == "split":
-            return pa.array(SPLITS).take(pa.array(values, mask=values < 0))
-        if name == "class" and self.names.classes is not None:
-            return self.names.classes.values.take(pa.array(values))
+        if (coded := self.coded(name)) is not None:
+            return coded.take(pa.array(values, mask=values < 0))
         return pa.array(np.ascontiguousarray(values))
-
-    def _columns(self, logits: bool, probabilities: bool) -> dict[str, np.ndarray]:
-        """The numbers that are written, by the names of their columns."""
-        matrices = {"class": self.classes} if self.multilabel else {}
-        columns: dict[str, np.ndarray] = {}
-        if not self.multilabel:
-            chosen = np.take_along_axis(self.probabilities, self.classes[:, None], axis=1)
-            columns = {"class": self.classes, "probability": chosen[:, 0]}
-            columns |= {} if self.split is None else {"split": self.split}
-        matrices |= {"probability": self.probabilities} if probabilities else {}
-        matrices |= {"logit": self.logits} if logits else {}
-        for what, matrix in matrices.items():
-            columns |= {f"{what}_{name}": matrix[:, number] for number, name in enumerate(self.class_names)}
-            if what == "class" and self.split is not None:
-                columns["split"] = self.split
-        return columns
 
     def write(self, out: Path, logits: bool = False, probabilities: bool = False, quote_formulas: bool = False) -> str:
         """Write a file, as its name ends, and say what it holds; it appears whole or not at all.
 
         A `.parquet` and a `.csv` have the columns of `table`, where a `.csv` has `embedding_0` and so on. A `.npy` is one
-        array: the classes, or else what is asked for. Besides the ids, so many nodes at a time are in memory.
+        array: `values`, or else what is asked for. Besides the ids, so many nodes at a time are in memory.
 
         Args:
           out: the file.
@@ -149,12 +153,12 @@ class Predictions:
         check_quoted(out, quote_formulas)
         with durable.new_file(out) as partial, open(partial, "xb") as stream:
             if out.suffix == ".npy":
-                return self._write_array(stream, asked[0] if asked else "classes")
+                return self._write_array(stream, asked[0] if asked else "values")
             if out.suffix == ".csv":
                 columns = self._write_csv(stream, logits, probabilities, quoted if quote_formulas else str)
             else:
                 columns = self._write_parquet(stream, logits, probabilities)
-        return f"{len(self.logits)} rows of {', '.join(columns[:6])}{' ...' * (len(columns) > 6)}"
+        return f"{len(self.outputs)} rows of {', '.join(columns[:6])}{' ...' * (len(columns) > 6)}"
 
     def _asked(self, logits: bool, probabilities: bool) -> dict[str, bool]:
         return {"logits": logits, "probabilities": probabilities, "embeddings": self.embeddings is not None}
@@ -164,7 +168,7 @@ class Predictions:
         for part in self.parts():
             array = np.ascontiguousarray(getattr(part, name))
             if not shape:
-                shape = len(self.logits), *array.shape[1:]
+                shape = len(self.outputs), *array.shape[1:]
                 about = {"descr": np.lib.format.dtype_to_descr(array.dtype), "fortran_order": False, "shape": shape}
                 np.lib.format.write_array_header_1_0(stream, about)
             stream.write(array.data)
@@ -186,7 +190,7 @@ class Predictions:
         self, stream: BinaryIO, logits: bool, probabilities: bool, as_text: Callable[[str], str]
     ) -> list[str]:
         text = TextIOWrapper(stream, newline="", encoding="utf-8")
-        writer, names = csv.writer(text, lineterminator="\n"), np.array([*map(as_text, self.class_names)], object)
+        writer = csv.writer(text, lineterminator="\n")
         header: list[str] = []
         for part in self.parts():
             columns = part._columns(logits, probabilities)
@@ -195,15 +199,80 @@ class Predictions:
             if not header:
                 header = ["node", *map(as_text, columns)]
                 writer.writerow(header)
-            if not self.multilabel:
-                columns["class"] = names[columns["class"]]
-            if part.split is not None:
-                columns["split"] = np.array([*SPLITS, ""], object)[part.split]
+            for name, numbers in columns.items():
+                if (coded := self.coded(name)) is not None:
+                    columns[name] = np.array([*(as_text(str(one)) for one in coded.to_pylist()), ""], object)[numbers]
             values, ids = list(columns.values()), part.ids.to_pylist()
             writer.writerows(zip([as_text(one) if isinstance(one, str) else one for one in ids], *values))
         text.flush()
         text.detach()
         return header
+
+
+@dataclass(frozen=True)
+class ClassPredictions(Predictions):
+    """Classes of nodes.
+
+    Attributes:
+      multilabel: whether a node may have several labels.
+      threshold: the probability above which each of several labels is predicted.
+    """
+
+    multilabel: bool = False
+    threshold: float = HALF
+
+    @property
+    def class_names(self) -> list[str]:
+        """A text per class: its name, or its number."""
+        return self.names.class_names(self.logits.shape[1])
+
+    @property
+    def values(self) -> np.ndarray:
+        return self.classes
+
+    @property
+    def answers(self) -> np.ndarray:
+        """The names of the classes, where there are some and a node has one class; else the numbers."""
+        if self.names.classes is None or self.multilabel:
+            return self.classes
+        return np.array(self.names.classes.values.to_pylist(), object)[self.classes]
+
+    @cached_property
+    def classes(self) -> np.ndarray:
+        """Class numbers int32 `[nodes]`; of nodes with several labels 0 and 1, int8 `[nodes, classes]`."""
+        return classes(self.logits, self.multilabel, self.threshold)
+
+    @cached_property
+    def probabilities(self) -> np.ndarray:
+        """The softmax of the logits, or with several labels a node the sigmoid; float32 `[nodes, classes]`."""
+        with np.errstate(over="ignore", under="ignore"):
+            if self.multilabel:
+                return 1 / (1 + np.exp(-self.logits))
+            powers = np.exp(self.logits - self.logits.max(axis=1, keepdims=True))
+            return powers / powers.sum(axis=1, keepdims=True)
+
+    def coded(self, name: str) -> "pa.Array | None":
+        if name == "class":
+            return None if self.names.classes is None else self.names.classes.values
+        return super().coded(name)
+
+    def columns(self, logits: bool = False, probabilities: bool = False) -> dict[str, np.ndarray]:
+        """Return `class` and `probability`, of that class; or, where a node may have several labels, `class_NAME`, 0 or 1.
+
+        If they are wanted `probability_NAME` and `logit_NAME` too.
+        """
+        columns: dict[str, np.ndarray] = {}
+        if self.multilabel:
+            columns |= self._named("class", self.classes)
+        else:
+            chosen = np.take_along_axis(self.probabilities, self.classes[:, None], axis=1)
+            columns |= {"class": self.classes, "probability": chosen[:, 0]}
+        columns |= {} if self.split is None else {"split": self.split}
+        columns |= self._named("probability", self.probabilities) if probabilities else {}
+        return columns | (self._named("logit", self.logits) if logits else {})
+
+    def _named(self, what: str, matrix: np.ndarray) -> dict[str, np.ndarray]:
+        return {f"{what}_{name}": matrix[:, number] for number, name in enumerate(self.class_names)}
 
 
 def check_quoted(out: Path, quote_formulas: bool) -> None:

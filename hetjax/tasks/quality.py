@@ -1,0 +1,25 @@
+"""Metrics: what they are called, in which unit, and which way is better."""
+
+from typing import NamedTuple
+
+Quality = dict[str, float | None]  # by the name of a metric; None of no examples
+
+
+class Metric(NamedTuple):
+    """A number that says how good outputs are.
+
+    Attributes:
+      label: what it is called in a line or a table.
+      unit: `%`: a share of 1, shown in per cent; or the unit of the number; empty: none.
+      higher: whether a higher number is better.
+    """
+
+    label: str
+    unit: str = "%"
+    higher: bool = True
+
+    def words(self, value: float | None) -> str:
+        """Return a value as it is shown; `none` where it is undefined."""
+        if value is None:
+            return "none"
+        return f"{100 * value:.2f} %" if self.unit == "%" else f"{value:.4f} {self.unit}".rstrip()
