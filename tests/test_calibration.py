@@ -24,7 +24,7 @@ from hetjax.sharding.evaluate import Evaluator, evaluated_together
 from hetjax.system.eager import eagerly
 from hetjax.train import count_orders
 from hetjax.training.progress import Progress, check_progress
-from tests.graphs import evaluated, trainer_of
+from tests.graphs import evaluated, readout, trainer_of
 
 SLOWER = REFERENCE | {"move": 2 * REFERENCE["move"]}
 
@@ -116,7 +116,7 @@ def test_what_evaluation_folds_is_compiled_before(monkeypatch, model, authors, r
     jax.clear_caches()  # of what was traced, whose operations were asked for then
     monkeypatch.setattr(native, "expect", lambda *operations: expected.extend(operations))
     monkeypatch.setattr(operations, "_ask", lambda operation, floats: called.add(operation))
-    nodes = np.concatenate(evaluated_together(graph, 10_000))
+    nodes = np.concatenate(evaluated_together(readout(graph), 10_000))
     precompile.before_evaluating(trainer.model, graph, len(nodes))
     evaluator = Evaluator(trainer.model, graph, 10**6)
 
@@ -124,7 +124,7 @@ def test_what_evaluation_folds_is_compiled_before(monkeypatch, model, authors, r
         shape = jax.eval_shape(functools.partial(evaluator._embed, **given), *arguments)
         return np.zeros(shape.shape, shape.dtype)
 
-    monkeypatch.setattr(evaluator, "embed", traced)
+    monkeypatch.setattr(evaluator, "embedded", traced)
     evaluated(evaluator, params, {t: jnp.asarray(matrix) for t, matrix in graph.features.items()}, nodes)
     kernel = folded_attention_kernels.attend
     assert (kernel in expected) == (kernel in called)

@@ -180,7 +180,7 @@ def test_what_is_counted_is_what_the_cut_says(keep):
     cut = EdgeCut(edge_cut(graph, 3, "random").sizes, edge_cut(graph, 3, "random").nodes, 3, "random", hops=3)
     layers, seeds = sampled(graph, cut, keep)
     expected = sorted(dependencies(graph, cut), key=lambda layer: layer.layer)
-    for found, layer in zip(work(graph, cut.owned, layers, seeds), expected, strict=True):
+    for found, layer in zip(work(graph, "paper", cut.owned, layers, seeds), expected, strict=True):
         cached = keep is caching
         pairs = [
             (found.computed, layer.cached_nodes if cached else layer.nodes),
@@ -364,7 +364,7 @@ def test_some_are_computed_where_that_is_notably_less_than_computing_all_or_none
     seeds = [train[owned.owner["paper"][train] == part] for part in range(3)]
 
     def done(keep):
-        return work(graph, owned, shares(sampler, owned, {"paper": train}, (ALL, ALL), (0,), keep), seeds)
+        return work(graph, "paper", owned, shares(sampler, owned, {"paper": train}, (ALL, ALL), (0,), keep), seeds)
 
     layers = shares(sampler, owned, {"paper": train}, (ALL, ALL), (0,), nothing)
     algorithm_4 = done(Copies(choose(graph, owned, layers, costs_here, (ALL, ALL), True)))

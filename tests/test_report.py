@@ -171,7 +171,7 @@ def test_a_page_without_test_nodes_and_one_of_several_labels(tmp_path, drawn):
 
 
 def test_a_page_of_many_classes_says_which_it_shows(tmp_path, drawn, monkeypatch):
-    monkeypatch.setattr(page, "MOST_ROWS", 2)
+    monkeypatch.setattr(class_report, "MOST_ROWS", 2)
     monkeypatch.setattr(class_report, "MOST_CONFUSED", 1)
     write(told(tmp_path, drawn), tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()

@@ -127,7 +127,7 @@ def test_what_cannot_be_divided_is_refused(config, words):
 
 def test_more_slices_than_classes_or_devices_are_refused():
     config = setting(FEW, "full", tensor(4), {"head": False}, {})
-    with pytest.raises(InputError, match="mesh.feature is 4, more slices than the 3 logits that the last layer makes"):
+    with pytest.raises(InputError, match="mesh.feature is 4, more slices than the 3 outputs that the last layer makes"):
         make_engine(config, FEW)
     with pytest.raises(
         InputError, match="mesh.feature is 3, more slices than the 2 heads that a decoupled model folds by"

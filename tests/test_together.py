@@ -57,7 +57,7 @@ def test_weights_are_drawn_alike_and_evaluation_is_the_same(graph, name, monkeyp
 def test_evaluation_is_given_weights_that_lie_side_by_side(graph, name, monkeypatch):
     engine = engine_of(graph, name, monkeypatch, 1)
     state, groups = engine.init(3), 0
-    embed = engine.evaluator.embed
+    embed = engine.evaluator.embedded
 
     def seen(given, block, rows, **about):
         nonlocal groups
@@ -72,7 +72,7 @@ def test_evaluation_is_given_weights_that_lie_side_by_side(graph, name, monkeypa
                     np.testing.assert_array_equal(stack[place], leaf)
         return embed(given, block, rows, **about)
 
-    engine.evaluator.embed = seen
+    engine.evaluator.embedded = seen
     in_chunks(engine, state, graph.splits["test"])
     assert groups
 
