@@ -57,8 +57,6 @@ from hetjax.system.callables import call_as
 from hetjax.system.errors import InputError
 from hetjax.system.logs import counted, hides_bar, log
 from hetjax.tasks import baselines, stacking
-from hetjax.tasks.label_inputs import without_labels
-from hetjax.tasks.node_classification import compared_by
 from hetjax.tasks.quality import Quality
 from hetjax.tasks.task import Task
 from hetjax.training import guard, meters, progress, saving
@@ -201,7 +199,7 @@ def prepare(
         if partitioning is not None:
             keep_partitioning(partitioning, folder, run_setup.graph)
     known = ahead.baselines if ahead else None
-    compared = baselines_of(config, graph, processes) if known is None else known
+    compared = baselines_of(config, engine.setup.task, graph, processes) if known is None else known
     graph = replace(
         abstract_graph(sizes(graph), graph.labels, graph.splits), names=graph.names
     )  # the engine has the rest
@@ -239,7 +237,7 @@ def open_graph(config: Config, strategy: Strategy, ahead: Ahead | None = None) -
     return graph
 
 
-def baselines_of(config: Config, graph: HetGraph, processes: ProcessGroup) -> baselines.Found:
+def baselines_of(config: Config, task: Task, graph: HetGraph, processes: ProcessGroup) -> baselines.Found:
     """What the model is to be better than, or is to be weighed with, in process 0, if either is asked for.
 
     Of a graph that is there in shape alone its store is opened. Where several processes have parts of it, that is done where baselines are to be
@@ -254,7 +252,7 @@ def baselines_of(config: Config, graph: HetGraph, processes: ProcessGroup) -> ba
             again = outlined or config.data.metapath_hops
             data = replace(without_metapaths(config.data), label_inputs=False)
             whole = models.folded(config.model.name, load(data)) if again else graph
-            found = baselines.baselines(without_labels(whole), compared_by(options.metric))
+            found = task.baselines(whole)
     if options.stacking:
         processes.barrier("baselines")
     return found

@@ -45,7 +45,7 @@ def statistics(graph: HetGraph) -> Statistics:
     """Of a graph; its edges and features are not read."""
     schema, train = graph.schema, graph.splits["train"]
     labels = graph.labels[train]
-    counts = labels.sum(axis=0) if graph.multilabel else np.bincount(labels, minlength=schema.classes)
+    counts = counted(labels, schema.classes)
     return Statistics(
         len(train),
         int(counts.sum()),
@@ -64,10 +64,17 @@ def statistics(graph: HetGraph) -> Statistics:
     )
 
 
+def counted(labels: np.ndarray, classes: int) -> np.ndarray:
+    """Return how many nodes have each class, int64 `[classes]`; of labels that are numbers how many there are, `[1]`."""
+    if labels.dtype.kind == "f":
+        return np.array([len(labels)])
+    return labels.sum(axis=0, dtype=np.int64) if labels.ndim == 2 else np.bincount(labels, minlength=classes)
+
+
 def of_no_node(graph: HetGraph) -> str:
     """What is said of classes that no node is known to have; empty if there are none such."""
     labels, classes = graph.labels[graph.labelled(np.arange(len(graph.labels)))], graph.schema.classes
-    counts = labels.sum(axis=0, dtype=np.int64) if graph.multilabel else np.bincount(labels, minlength=classes)
+    counts = counted(labels, classes)
     missing = np.flatnonzero(counts == 0)
     if not len(missing) or not len(labels):
         return ""

@@ -24,7 +24,9 @@ from hetjax.recipe.judged import JUDGES, Judged, judged
 from hetjax.sharding import registry
 from hetjax.system.logs import counted
 from hetjax.tasks import label_inputs, stacking
+from hetjax.tasks import registry as tasks
 from hetjax.tasks.ranking import AREAS
+from hetjax.tasks.task import OPTIONS
 
 WHOLE_EDGES, WHOLE_VALUES = 3_000_000, 400_000_000  # of a graph that is trained on as a whole
 ONE_HOT_NODES = 100_000
@@ -50,6 +52,8 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
     Args:
       ahead: where what was computed to choose is left for who needs it later.
     """
+    not_read = OPTIONS - tasks.find(config.task.name).options  # by the task
+    given = given | not_read
     about, paths = statistics(graph), list(_paths(config, graph, given))
     config = applied(config, paths)
     if about.plain and config.data.format in ONE_KIND and "data.undirected" not in given:
@@ -63,7 +67,7 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
     metric = [] if "train.metric" in given else list(_metric(about, config, graph, given))
     kinds = inputs.kinds_of(graph)
     says = None
-    if not given >= {"data.label_inputs", "model.name"}:
+    if not given >= {"data.label_inputs", "model.name"} and not not_read:
         says = judged(config, graph, given, metric[0].value if metric else config.train.metric, kinds, ahead)
     labels = [] if given & {"data.label_inputs", *DIVIDED} else list(_labels(about, config, graph, says))
     if config.data.label_inputs or any(choice.value for choice in labels):  # features of a type of its own

@@ -61,7 +61,7 @@ def _obstacle(config: Config, graph: HetGraph, choices: Sequence[Choice]) -> Inp
         if not tried.data.metapath_hops:  # which make another graph of it
             widths = {name: matrix.shape[1] for name, matrix in graph.features.items()}
             own = models.folded(tried.model.name, graph)
-            hgnn.build(models.find(tried.model.name), own.schema, widths, tasks.find(tried)(own, tried), **options)
+            hgnn.build(models.find(tried.model.name), own.schema, widths, tasks.make(tried, own), **options)
     except InputError as error:
         return error
     return None

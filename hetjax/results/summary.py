@@ -14,7 +14,6 @@ from hetjax.results import report
 from hetjax.results.pictures import draw_run
 from hetjax.sharding.traffic import Sent
 from hetjax.system import runtime
-from hetjax.tasks import baselines
 from hetjax.tasks.quality import Quality
 from hetjax.tasks.report_parts import Part
 from hetjax.tasks.shown import of_task
@@ -112,7 +111,7 @@ def _compared(run: Run) -> dict[str, dict[str, Any]]:
     """What the baselines reach on the test nodes, if that is asked for."""
     options = run.config.train
     shown = options.baselines and options.test
-    return baselines.measured(run.baselines, run.graph, run.task.compared_by) if shown else {}
+    return run.task.compared(run.baselines) if shown else {}
 
 
 def _losses(written: Sequence[dict]) -> dict[str, float]:

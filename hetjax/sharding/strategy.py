@@ -99,7 +99,7 @@ def setup(config: Config, graph: HetGraph, processes: ProcessGroup | None = None
     """
     config.check_fanout()
     graph = models.changed(config.model.name, graph)
-    task = tasks.find(config)(graph, config)
+    task = tasks.make(config, graph)
     regime = regime_of(config, len(task.examples("train")))
     trainer = make_trainer(graph, config, task, regime.steps)
     return Setup(config, graph, regime, trainer, processes or ProcessGroup(), folder)

@@ -7,7 +7,7 @@ to choose on the validation nodes.
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,6 +26,15 @@ CERTAIN = 5  # decimals of a share that rounding leaves alone: an even share is 
 SMALLEST = 1e-12  # share of a class that has a logarithm
 
 
+class Labelled(Protocol):
+    """What has labels and splits, as a `HetGraph`."""
+
+    @property
+    def labels(self) -> np.ndarray: ...
+    @property
+    def splits(self) -> Mapping[str, np.ndarray]: ...
+
+
 @dataclass(frozen=True)
 class Baseline:
     """A baseline of a graph.
@@ -42,7 +51,7 @@ class Baseline:
     learned: Mapping[str, np.ndarray]
     seconds: float = 0.0
 
-    def quality(self, graph: HetGraph, split: str, metric: str) -> Quality:
+    def quality(self, graph: Labelled, split: str, metric: str) -> Quality:
         """Its quality on a split, whose labels are read; `metric` says whether areas are measured."""
         return quality(self.logits[split], graph.labels[graph.splits[split]], ordered=metric in AREAS)
 
@@ -73,7 +82,7 @@ def said(found: Found, split: str, count: int | None = None) -> dict[str, np.nda
     return {name: made.logits[split][:count] for name, made in found.items() if isinstance(made, Baseline)}
 
 
-def measured(found: Found, graph: HetGraph, metric: str) -> dict[str, dict[str, Any]]:
+def measured(found: Found, graph: Labelled, metric: str) -> dict[str, dict[str, Any]]:
     """Quality of baselines on the test nodes by name, with `how`, the validation's (`validation_NAME`) and `seconds`."""
     rows: dict[str, dict[str, Any]] = {}
     for name, made in found.items():

@@ -17,14 +17,16 @@ from hetjax.kernels.linear import Dense
 from hetjax.options.config import Config, named_weights
 from hetjax.system.arrays import Array
 from hetjax.system.errors import InputError, nearest
-from hetjax.tasks import class_report, stacking
+from hetjax.tasks import baselines, class_report, stacking
+from hetjax.tasks.baselines import measured
+from hetjax.tasks.label_inputs import without_labels
 from hetjax.tasks.metrics import HALF, best_threshold, quality
 from hetjax.tasks.predictions import ClassPredictions, Predictions
 from hetjax.tasks.quality import Quality
 from hetjax.tasks.ranking import AREAS
 from hetjax.tasks.report_parts import Part
 from hetjax.tasks.shown import OF_BEFORE
-from hetjax.tasks.task import Seeds, Task
+from hetjax.tasks.task import OPTIONS, Seeds, Task
 
 
 class Labels(NamedTuple):
@@ -59,6 +61,7 @@ class NodeClassification(Task):
     metrics = OF_BEFORE
     headline = "accuracy"
     beside = ("roc_auc",)
+    options = OPTIONS
 
     def __init__(self, graph: HetGraph, config: Config):
         self.metric, self.picks_threshold = config.train.metric, config.train.threshold == "validation"
@@ -102,6 +105,12 @@ class NodeClassification(Task):
         """All but the micro-F1 where that is the accuracy, as it is of one label a node."""
         equal = quality.get("micro_f1") == quality.get("accuracy")
         return [name for name in super().shown(quality) if name != "micro_f1" or not equal]
+
+    def baselines(self, graph: HetGraph) -> Mapping[str, Any]:
+        return baselines.baselines(without_labels(graph), self.compared_by)
+
+    def compared(self, baselines: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        return measured(baselines, self, self.compared_by)
 
     def stacked(self, outputs: np.ndarray, baselines: Mapping[str, Any]) -> stacking.Stacked | None:
         return stacking.fitted(

@@ -2,29 +2,42 @@
 
 import importlib
 
-from hetjax.options.config import Config
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.options.config import SECTIONS, Config, changed
 from hetjax.system.errors import InputError, reading, short
-from hetjax.tasks.task import Task
+from hetjax.tasks.task import OPTIONS, Task
 
 BUILT_IN = {"node_classification": "NodeClassification"}  # by the name of its file, the name of its class
 
 
-def find(config: Config) -> type[Task]:
-    """Return the task of a configuration.
+def find(name: str) -> type[Task]:
+    """Return the task of a name.
 
     Raises:
-      InputError: there is none of that name.
+      InputError: there is none.
     """
-    name = config.task.name
     if name in BUILT_IN:
         return getattr(importlib.import_module(f"hetjax.tasks.{name}"), BUILT_IN[name])
     module, _, attribute = name.partition(":")
+    known = ", ".join(BUILT_IN)
     if not attribute:
-        raise InputError(
-            f"task.name is {short(name)!r}, and must be {', '.join(BUILT_IN)}, or MODULE:NAME of one of your own"
-        )
+        raise InputError(f"task.name is {short(name)!r}, and must be {known}, or MODULE:NAME of one of your own")
     with reading(f"task.name is {short(name)!r}"):
         task = getattr(importlib.import_module(module), attribute)
         if not (isinstance(task, type) and issubclass(task, Task)):
             raise TypeError("should be a class that inherits from hetjax.tasks.task.Task")
         return task
+
+
+def make(config: Config, graph: HetGraph) -> Task:
+    """Return the task of a configuration on a graph.
+
+    Raises:
+      InputError: there is none of that name, an option is set that it does not have, or one does not go with the graph.
+    """
+    task = find(config.task.name)
+    for section in SECTIONS:
+        for key, value in changed(getattr(config, section)).items():
+            if f"{section}.{key}" in OPTIONS - task.options:
+                raise InputError(f"{section}.{key} is {value}, and task.name {config.task.name} has no such option")
+    return task(graph, config)

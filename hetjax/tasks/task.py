@@ -37,6 +37,14 @@ class Seeds(NamedTuple):
     arrays: Any
 
 
+OPTIONS = frozenset(
+    {
+        *("train.metric", "train.threshold", "train.class_weights", "train.label_smoothing", "train.stacking"),
+        *("data.label_inputs", "data.metapath_label_hops", "model.logit_norm"),
+    }
+)  # keys of the configuration that some tasks alone read
+
+
 class Task(ABC):
     """What a run predicts of a graph.
 
@@ -55,6 +63,7 @@ class Task(ABC):
       metric: the metric that epochs are chosen by on the validation examples.
       compared_by: the metric that baselines choose by and are compared by.
       beside: metrics that the line of an epoch names besides, where they are defined.
+      options: the keys of `OPTIONS` that the task reads.
     """
 
     roots: tuple[str, ...]
@@ -64,6 +73,7 @@ class Task(ABC):
     metric: str
     compared_by: str
     beside: tuple[str, ...] = ()
+    options: frozenset[str] = frozenset()
 
     @abstractmethod
     def __init__(self, graph: HetGraph, config: Config): ...
@@ -116,6 +126,18 @@ class Task(ABC):
     def shown(self, quality: Mapping[str, Any]) -> list[str]:
         """Return the metrics that a line about some quality names, the headline first."""
         return [name for name in self.metrics if quality.get(name) is not None and name != "loss"]
+
+    def baselines(self, graph: HetGraph) -> Mapping[str, Any]:
+        """Return by name what the model has to be better than, or why it was left out; a `hetjax.tasks.baselines.Baseline` each.
+
+        Args:
+          graph: all of it, as it was read.
+        """
+        return {}
+
+    def compared(self, baselines: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Return by name what baselines have on the test examples, by metric, and `how` they came to it."""
+        return {}
 
     def stacked(self, outputs: np.ndarray, baselines: Mapping[str, Any]) -> Any:
         """Return how outputs are weighed with those of baselines, from outputs of the validation examples; None: they are not."""

@@ -12,6 +12,7 @@ from hetjax.sharding.single.engine import SingleEngine
 from hetjax.sharding.single.strategy import engine_on
 from hetjax.sharding.strategy import Setup, regime_of
 from hetjax.sharding.trainer import make_trainer
+from hetjax.tasks import registry as tasks
 
 
 @dataclass
@@ -52,7 +53,7 @@ class Member:
 def make_member(setup: Setup, sub: Subgraph, device: jax.Device) -> Member:
     """What trains a partition, with the run's model and initial tables; schedules count its own steps."""
     graph: HetGraph = sub.graph
-    task = type(setup.task)(graph, setup.config)
+    task = tasks.make(setup.config, graph)
     regime = regime_of(setup.config, len(task.examples("train")))
     regime = regime._replace(threads=regime.threads or 1)  # as every device draws at once
     made = make_trainer(graph, setup.config, task, regime.steps)
