@@ -13,12 +13,12 @@ import optax
 
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.names import Names
-from hetjax.kernels.linear import Dense
 from hetjax.options.config import Config, named_weights
 from hetjax.system.arrays import Array
 from hetjax.system.errors import InputError, nearest
 from hetjax.tasks import baselines, class_report, stacking
 from hetjax.tasks.baselines import measured
+from hetjax.tasks.heads import LinearHead, PlainHead
 from hetjax.tasks.label_inputs import without_labels
 from hetjax.tasks.metrics import HALF, best_threshold, quality
 from hetjax.tasks.predictions import ClassPredictions, Predictions
@@ -134,48 +134,6 @@ class NodeClassification(Task):
 def compared_by(metric: str) -> str:
     """Return what baselines choose by and are compared by: the run's metric, but for the loss, which says little of a constant, the micro-F1."""
     return "micro_f1" if metric == "loss" else metric
-
-
-class LinearHead(nn.Module):
-    """A matrix and a bias on the embeddings of the one root type.
-
-    Attributes:
-      outputs: how many it makes of a node.
-      root: that type.
-      normalised: whether the outputs of every node are brought to mean 0 and variance 1, so that with few classes no probability comes near 1.
-    """
-
-    outputs: int
-    root: str
-    normalised: bool = False
-
-    def setup(self):
-        self.dense = Dense(self.outputs)
-        nn.share_scope(self, self.dense)  # so that the parameters are `head/kernel` and `head/bias`
-
-    def __call__(self, embeddings: Mapping[str, jax.Array], arrays: Any) -> jax.Array:
-        return _normalised(self.dense(embeddings[self.root]), self.normalised)
-
-
-class PlainHead(nn.Module):
-    """The embeddings of the one root type as outputs, as the last layer made them.
-
-    Attributes:
-      root, normalised: as of `LinearHead`.
-    """
-
-    root: str
-    normalised: bool = False
-
-    def __call__(self, embeddings: Mapping[str, jax.Array], arrays: Any) -> jax.Array:
-        return _normalised(embeddings[self.root], self.normalised)
-
-
-def _normalised(logits: jax.Array, wanted: bool) -> jax.Array:
-    if not wanted:
-        return logits
-    made: Any = nn.LayerNorm(use_scale=False, use_bias=False, parent=None).apply({}, logits)
-    return made
 
 
 def cross_entropy(

@@ -275,6 +275,20 @@ class ClassPredictions(Predictions):
         return {f"{what}_{name}": matrix[:, number] for number, name in enumerate(self.class_names)}
 
 
+@dataclass(frozen=True)
+class NumberPredictions(Predictions):
+    """A number of each node, in the unit of the labels: `outputs` `[nodes, 1]`."""
+
+    @property
+    def values(self) -> np.ndarray:
+        return self.outputs[:, 0]
+
+    def columns(self, logits: bool = False, probabilities: bool = False) -> dict[str, np.ndarray]:
+        if logits or probabilities:
+            raise InputError("numbers have no logits and no probabilities")
+        return {"prediction": self.values}
+
+
 def check_quoted(out: Path, quote_formulas: bool) -> None:
     """Raise an InputError where formulas are to be quoted in a file that no spreadsheet runs formulas of."""
     if quote_formulas and out.suffix != ".csv":
