@@ -22,7 +22,7 @@ from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.kernels.segment import neighbour_sum
 from hetjax.models.dropout import dropped
-from hetjax.options.config import Cache, Config, Mesh, Model, Sampling, Train
+from hetjax.options.config import Cache, Config, Mesh, Model, Sampling, Task, Train
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding import registry
 from hetjax.sharding.raf.engine import RafEngine
@@ -317,7 +317,7 @@ def initial(trainer, wide: bool):
 def setting(graph, mode, mesh, model, train) -> Config:
     """A configuration; of `train` the key `placement` is of the cache, `fanout`, `batch_size` and `threads` of the sampling, `options` of the strategy."""
     train = dict(train)
-    options = train.pop("options", {})
+    options, task = train.pop("options", {}), Task(train.pop("task", Task.name))
     sizes = {"fanout": (3, 2), "batch_size": 9, "threads": 0}
     return Config(
         cache=Cache(placement=tuple(train.pop("placement", ()))),
@@ -325,6 +325,7 @@ def setting(graph, mode, mesh, model, train) -> Config:
         sampling=Sampling(mode=mode, **{name: train.pop(name, size) for name, size in sizes.items()}),
         train=Train(learning_rate=0.02, **train),
         mesh=Mesh(*mesh),
+        task=task,
         strategies={mesh[2]: registry.by_name(mesh[2]).Options(**options)} if options and len(mesh) > 2 else {},
     )
 
