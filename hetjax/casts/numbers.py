@@ -124,6 +124,23 @@ def as_weights(given: Any, place: str) -> np.ndarray:
     return values
 
 
+def as_targets(given: Any, place: str) -> np.ndarray:
+    """Return numbers to predict, float32 `[nodes]`, NaN where one is missing.
+
+    Raises:
+      InputError: they are no numbers, or one is not finite in 32 bits.
+    """
+    column = as_column(given, place)
+    values = np.full(len(column), np.nan, np.float32)
+    known = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+    found = _values(column.drop_null(), place) if len(known) else values[:0]
+    if found.ndim != 1:
+        raise InputError(f"{place}: {found.shape[1]} numbers of a node, and should be one")
+    whole = found.dtype.kind == "f"
+    values[known] = np.where(np.isnan(found), np.nan, _finite(np.nan_to_num(found), place)) if whole else found
+    return values
+
+
 def is_number(column: pa.Array) -> bool:
     """Tell whether a column can be features as it is: numbers, booleans, decimals, dates, or lists of numbers."""
     if is_list(column.type):

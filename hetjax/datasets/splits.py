@@ -56,7 +56,8 @@ def divide(labels: np.ndarray, split: Split, shipped: Shipped, where: str) -> di
     """
     if split.kind == "public":
         return _public(shipped, len(labels), split.number, where)
-    known = np.flatnonzero((labels if labels.ndim == 1 else labels[:, 0]) != UNLABELLED)
+    first = labels if labels.ndim == 1 else labels[:, 0]
+    known = np.flatnonzero((first != UNLABELLED) & (first == first))  # NaN is not itself
     keys = np.random.Philox(split.seed).random_raw(len(known))
     if split.kind == "random":
         ends = [round(len(known) * min(1.0, sum(split.shares[: k + 1]))) for k in range(len(SPLITS))]

@@ -1,6 +1,6 @@
 """A heterogeneous graph in memory (or mapped into it): immutable once built, checked when built."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
@@ -32,7 +32,8 @@ class HetGraph:
         none, and a model learns its features.
       labels: int32 `[nodes of the target type]`, class ids, `-1` where there is no label; or, where a node may have several
         labels, int8 `[nodes of the target type, classes]`, 1 for each that it has and 0 for the others, a row of `-1` where
-        nothing is known. A row of zeros is a node known to have no label, and counts as labelled.
+        nothing is known. A row of zeros is a node known to have no label, and counts as labelled. Or numbers, float32
+        `[nodes of the target type]`, NaN where one is not known; there is one class then.
       splits: for each of `train`, `validation`, `test` the ids of labelled target nodes; int32, sorted, disjoint.
       names: the users' own ids of the nodes, and the names of the classes, where they are known.
     """
@@ -63,6 +64,7 @@ class HetGraph:
             aim = (
                 f", the target: {self.schema.classes} classes" + ", of which a node may have several" * self.multilabel
             )
+            aim = ", the target: a number of each node" if self.numeric else aim
             yield f"  {node_type}: {count:,} nodes, {has}{aim if node_type == self.schema.target else ''}"
         for relation, csc in self.relations.items():
             yield f"  {relation}: {csc.edges:,} edges" + ", with weights" * (csc.weights is not None)
@@ -83,8 +85,15 @@ class HetGraph:
         """Whether a node may have several labels."""
         return self.labels.ndim == 2
 
+    @property
+    def numeric(self) -> bool:
+        """Whether labels are numbers, not classes."""
+        return self.labels.dtype.kind == "f"
+
     def labelled(self, ids: np.ndarray) -> np.ndarray:
         """For each of the target nodes `ids`, whether its label is known: bool, of the shape of `ids`."""
+        if self.numeric:
+            return ~np.isnan(self.labels[ids])
         return (self.labels[ids, 0] if self.multilabel else self.labels[ids]) != UNLABELLED
 
     def only(self, relations: Sequence[Relation]) -> "HetGraph":
@@ -156,13 +165,14 @@ def build(
         raise InputError(
             f"{place}: labels of shape {labels.shape}, and there should be [nodes] or [nodes, classes]; -1: not known"
         )
-    if labels.ndim == 1:
+    if labels.ndim == 1 and labels.dtype.kind != "f":
         labels = _whole(labels, f"{place}: labels", "iub")
-    check_values = _check_label_matrix if labels.ndim == 2 else _check_label_vector
+    check_values = _label_check(labels)
     names = names or Names()
     names.check(schema, where)
     check_values(labels, schema, place, names)  # before int8 or int32 wraps a wrong value into a right one
-    labels = np.ascontiguousarray(labels, np.int8) if labels.ndim == 2 else np.asarray(labels, np.int32)
+    numbers = np.float32 if labels.dtype.kind == "f" else np.int32
+    labels = np.ascontiguousarray(labels, np.int8) if labels.ndim == 2 else np.asarray(labels, numbers)
     graph = HetGraph(schema, relations, features, labels, splits, names)
     check(graph, where, sorted_edges=True, files=files)
     return graph
@@ -246,9 +256,29 @@ def check(
 
 def check_labels(graph: HetGraph, where: str = "graph", files: Mapping[str, str] = NO_FILES) -> None:
     """Raise an InputError for the first label or entry of a split that is wrong."""
-    check_values = _check_label_matrix if graph.multilabel else _check_label_vector
+    check_values = _label_check(graph.labels)
     check_values(graph.labels, graph.schema, files.get("labels", where), graph.names)
     _check_splits(graph, where, files)
+
+
+def _label_check(labels: np.ndarray) -> Callable[[np.ndarray, Schema, str, Names], None]:
+    """Return what checks labels of this form."""
+    if labels.ndim == 2:
+        return _check_label_matrix
+    return _check_numbers if labels.dtype.kind == "f" else _check_label_vector
+
+
+def _check_numbers(labels: np.ndarray, schema: Schema, where: str, names: Names) -> None:
+    count, target = schema.nodes[schema.target], schema.target
+    if labels.shape != (count,) or schema.classes != 1:
+        raise InputError(
+            f"{where}: {len(labels)} numbers of {schema.classes} classes != {count} nodes of type {target!r}, and 1"
+        )
+    wrong = np.flatnonzero(~(np.isnan(labels) | (np.abs(labels) <= np.finfo(np.float32).max)))
+    if len(wrong):
+        raise InputError(
+            f"{where}: label {labels[wrong[0]]} of {target!r} {names.node(target, wrong[0])} is no float32"
+        )
 
 
 def _check_label_vector(labels: np.ndarray, schema: Schema, where: str, names: Names) -> None:

@@ -16,7 +16,11 @@ from hetjax.graph.schema import Relation, Schema
 from hetjax.system.errors import InputError, reason
 
 MOST_EDGES = MOST_VALUES = 2**48  # of a relation, of a row
-LABELS = ("one", "many")  # labels a node; a description that does not say means the first
+LABELS = (
+    "one",
+    "many",
+    "number",
+)  # of a node: a class, any number of classes, or a number; a description that does not say means the first
 
 
 @dataclass(frozen=True)
@@ -27,14 +31,14 @@ class Sizes:
       schema: node types, relations, target.
       edges: number of edges per relation, in the schema's order.
       features: `(width, name of the dtype)` per node type that has static features.
-      multilabel: whether a node may have several labels.
+      labels: what a node has, of `LABELS`.
       weighted: the relations whose edges have weights.
     """
 
     schema: Schema
     edges: Mapping[Relation, int]
     features: Mapping[str, tuple[int, str]]
-    multilabel: bool = False
+    labels: str = LABELS[0]
     weighted: Set[Relation] = frozenset()
 
     def __post_init__(self):
@@ -53,7 +57,7 @@ class Sizes:
             "relations": [self._relation_json(relation) for relation in self.schema.relations],
             "target": self.schema.target,
             "classes": int(self.schema.classes),
-            "labels": LABELS[self.multilabel],
+            "labels": self.labels,
         }
 
     def _relation_json(self, relation: Relation) -> dict:
@@ -73,7 +77,7 @@ def sizes(graph: HetGraph) -> Sizes:
     features = {name: (matrix.shape[1], matrix.dtype.name) for name, matrix in graph.features.items()}
     edges = {relation: csc.edges for relation, csc in graph.relations.items()}
     weighted = frozenset(relation for relation, csc in graph.relations.items() if csc.weights is not None)
-    return Sizes(graph.schema, edges, features, graph.multilabel, weighted)
+    return Sizes(graph.schema, edges, features, LABELS[2] if graph.numeric else LABELS[graph.multilabel], weighted)
 
 
 def abstract_graph(about: Sizes, labels: np.ndarray, splits: Mapping[str, np.ndarray]) -> HetGraph:
@@ -117,7 +121,7 @@ def from_json(description: dict, where: str) -> Sizes:
         schema = Schema(nodes, relations, description["target"], description["classes"])
         form = description.get("labels", LABELS[0])
         if form not in LABELS:
-            raise InputError(f"labels {reprlib.repr(form)}, and a node may have {' or '.join(map(repr, LABELS))}")
+            raise InputError(f"labels {reprlib.repr(form)}, and a node may have {', '.join(map(repr, LABELS))}")
         for relation, count in edges.items():
             if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= MOST_EDGES:
                 raise InputError(f"relation {relation} has {reprlib.repr(count)} edges, outside 0..{MOST_EDGES}")
@@ -129,7 +133,7 @@ def from_json(description: dict, where: str) -> Sizes:
         raise InputError(f"{where}: {error}") from None
     except Exception as error:  # of plain values of any other shape
         raise InputError(f"{where}: {reason(error)}") from None
-    return Sizes(schema, edges, features, form == LABELS[1], weighted)
+    return Sizes(schema, edges, features, form, weighted)
 
 
 def _weighted(about: dict, relation: Relation) -> bool:

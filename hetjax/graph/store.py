@@ -21,7 +21,7 @@ from hetjax.graph.csc import CSC, index_dtype
 from hetjax.graph.hetgraph import SPLITS, HetGraph
 from hetjax.graph.npy import load_array, map_array
 from hetjax.graph.schema import Relation
-from hetjax.graph.sizes import Sizes, from_json, sizes
+from hetjax.graph.sizes import LABELS, Sizes, from_json, sizes
 from hetjax.system import durable
 from hetjax.system.errors import InputError
 
@@ -189,7 +189,8 @@ def open(
             require(f"features_{number}", f"what type {node_type!r} has as features")
             matrices[node_type] = _map_features(path / f"features_{number}.npy", node_type, description)
     count = schema.nodes[schema.target]
-    dtype, shape = (FLAG, (count, schema.classes)) if description.multilabel else (ID, (count,))
+    dtype = dict(zip(LABELS, (ID, FLAG, WEIGHT)))[description.labels]
+    shape = (count, schema.classes) if dtype == FLAG else (count,)
     labels = map_array(path / "labels.npy", dtype, shape, "labels")
     splits = {name: map_array(path / f"split_{name}.npy", ID, None, f"split {name!r}") for name in SPLITS}
     names = naming.read(path, description.schema, name_files(path))

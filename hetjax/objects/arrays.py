@@ -9,7 +9,7 @@ import pyarrow as pa
 from hetjax.casts.edges import Ends, as_ends
 from hetjax.casts.ids import as_ids, positions
 from hetjax.casts.labels import as_labels
-from hetjax.casts.numbers import as_features
+from hetjax.casts.numbers import as_features, as_targets
 from hetjax.casts.reverses import missing_reverses
 from hetjax.casts.splits import as_splits
 from hetjax.datasets.splits import Split, divide
@@ -36,6 +36,7 @@ def from_arrays(
     reverse: bool = False,
     seed: int = 0,
     target: str | None = None,
+    numbers: bool = False,
 ) -> HetGraph:
     """Return a graph of arrays, lists, tensors or columns of frames.
 
@@ -57,6 +58,7 @@ def from_arrays(
       seed: chooses the nodes of splits that are shares.
       target: the node type to classify, of a graph to predict with a trained model, none of whose labels need be known; None:
         that of `labels`.
+      numbers: the labels are numbers to predict, not classes: NaN or None where one is not known.
 
     Raises:
       InputError: for the first thing that is wrong, with its place and both values.
@@ -73,7 +75,9 @@ def from_arrays(
     matrices = {name: as_features(matrix, f"features of type {name!r}") for name, matrix in (features or {}).items()}
     to_predict, target = target is not None, next(iter(labels))
     encoded, classes = np.empty(0, np.int64), None
-    if labels[target] is not None or not to_predict:
+    if numbers and labels[target] is not None:
+        encoded = as_targets(labels[target], f"labels of type {target!r}")
+    elif labels[target] is not None or not to_predict:
         encoded, classes = as_labels(labels[target], f"labels of type {target!r}")
         if not _class_count(encoded, classes) and not to_predict:
             raise InputError(
@@ -88,7 +92,7 @@ def from_arrays(
     if len(encoded) not in (0, counts.get(target, len(encoded))):
         raise InputError(f"labels of type {target!r}: {len(encoded)} != {counts[target]} nodes")
     if to_predict and not _class_count(encoded, classes):
-        encoded, classes = np.full(counts.get(target, 0), UNLABELLED), None
+        encoded, classes = np.full(counts.get(target, 0), np.float32(np.nan) if numbers else UNLABELLED), None
         splits = splits if isinstance(splits, Mapping) else {"train": []}
     if as_bool(reverse):
         ends |= {turned: _turned(ends[r]) for r, turned in missing_reverses(ends).items()}
@@ -146,6 +150,9 @@ def _check_types(
 
 
 def _class_count(labels: np.ndarray, classes: Ids | None) -> int:
+    """Return the number of classes; of numbers 1 where any is known."""
+    if labels.dtype.kind == "f":
+        return int(not np.isnan(labels).all())
     if labels.ndim == 2:
         return labels.shape[1]
     return len(classes) if classes is not None else int(labels.max(initial=-1)) + 1

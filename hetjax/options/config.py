@@ -130,7 +130,7 @@ class Task:
     """What is predicted, and of which nodes."""
 
     name: str = "node_classification"
-    """what is predicted: node_classification, or MODULE:NAME of a task of one's own"""
+    """what is predicted: node_classification; node_regression, a number of each node; or MODULE:NAME of a task of one's own"""
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def cut_sizes(sizes: Sizes, cuts: Cuts) -> Sizes:
         count = cuts.get(relation, 1)
         for number, piece in enumerate(pieces(relation, count) if count > 1 else (relation,)):
             edges[piece] = Piece(number, count, relation.key).edges(total)
-    return Sizes(_schema(sizes.schema, edges), edges, sizes.features, sizes.multilabel, sizes.weighted)
+    return Sizes(_schema(sizes.schema, edges), edges, sizes.features, sizes.labels, sizes.weighted)
 
 
 def uncut(relations: Collection[Relation], cuts: Cuts) -> list[Relation]:

@@ -132,7 +132,7 @@ class MetaPartitioning(Partitioning):
         edges = {r: self.sizes.edges[r] for r in self.sizes.schema.relations if r in part.local_model.relations}
         features = {name: feature for name, feature in self.sizes.features.items() if name in part.local_model.reads}
         schema, weighted = replace(self.sizes.schema, relations=tuple(edges)), self.sizes.weighted & edges.keys()
-        return Sizes(schema, edges, features, self.sizes.multilabel, weighted)
+        return Sizes(schema, edges, features, self.sizes.labels, weighted)
 
     def take(self, graph: HetGraph, part: Part) -> HetGraph:
         """A partition of a graph that is open already; nothing is copied.

@@ -68,6 +68,8 @@ class NodeClassification(Task):
         self.compared_by = compared_by(config.train.metric)
         self.roots, self.outputs = (graph.schema.target,), graph.schema.classes
         self.labels, self.several, self.splits = graph.labels, graph.multilabel, graph.splits
+        if graph.numeric:
+            raise InputError("the labels are numbers, not classes: --task.name node_regression predicts them")
         self.smoothing = config.train.label_smoothing
         self.class_weights = class_weights(graph, weights_in_order(graph, config.train.class_weights))
         if config.model.logit_norm and (self.several or self.outputs < 3):

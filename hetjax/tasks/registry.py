@@ -7,7 +7,10 @@ from hetjax.options.config import SECTIONS, Config, changed
 from hetjax.system.errors import InputError, reading, short
 from hetjax.tasks.task import OPTIONS, Task
 
-BUILT_IN = {"node_classification": "NodeClassification"}  # by the name of its file, the name of its class
+BUILT_IN = {
+    "node_classification": "NodeClassification",
+    "node_regression": "NodeRegression",
+}  # by the name of its file, the name of its class
 
 
 def find(name: str) -> type[Task]:

@@ -1,0 +1,124 @@
+"""Node regression: exact under every strategy, in the unit of the labels, with a line for labels that are no numbers."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
+
+import hetjax
+from hetjax.graph import store
+from hetjax.options.config import Config, Task
+from hetjax.system.errors import InputError
+from hetjax.tasks.node_regression import NodeRegression
+from tests.equivalence import compare, few
+from tests.graphs import random_graph
+
+EDGES = {("author", "writes", "paper"): None, ("paper", "cites", "paper"): None}
+
+
+def numbers(papers=60, authors=20, missing=5):
+    """A graph whose papers have numbers, some of which are not known."""
+    rng = np.random.default_rng(0)
+    ends = {
+        relation: (rng.integers(0, authors if relation[0] == "author" else papers, 200), rng.integers(0, papers, 200))
+        for relation in EDGES
+    }
+    features = rng.standard_normal((papers, 6), np.float32)
+    values = 1000 + 50 * features[:, 0].astype(np.float64)
+    values[rng.permutation(papers)[:missing]] = np.nan
+    return hetjax.from_arrays(ends, {"paper": features}, {"paper": values}, numbers=True)
+
+
+def test_metrics_are_those_of_scikit_learn_in_the_unit_of_the_labels():
+    graph = numbers()
+    task, test = NodeRegression(graph, Config()), graph.splits["test"]
+    rng = np.random.default_rng(1)
+    outputs = rng.standard_normal((len(test), 1)).astype(np.float32)
+    found, true, predicted = task.quality(outputs, test), task.values[test], task.numbers(outputs)
+    assert found["rmse"] == pytest.approx(root_mean_squared_error(true, predicted))
+    assert found["mae"] == pytest.approx(mean_absolute_error(true, predicted))
+    assert found["r2"] == pytest.approx(r2_score(true, predicted))
+    assert set(task.quality(outputs[:0], test[:0]).values()) == {None}
+    assert task.quality(outputs[:1], test[:1])["r2"] is None
+
+
+def test_a_graph_of_numbers_is_stored_and_described(tmp_path):
+    graph = numbers()
+    store.save(graph, tmp_path / "s")
+    opened = store.open(tmp_path / "s")
+    np.testing.assert_array_equal(opened.labels, graph.labels)
+    assert opened.numeric and json.loads((tmp_path / "s" / "schema.json").read_text())["labels"] == "number"
+    assert "a number of each node" in repr(opened) and "55 of 60 have a label" in repr(opened)
+
+
+@pytest.mark.parametrize("mode", ["full", "minibatch"])
+def test_numbers_are_learned_and_predicted_in_their_unit(tmp_path, mode):
+    graph, run = numbers(300), tmp_path / "run"
+    given = {"sampling.batch_size": 16, "sampling.fanout": (3, 3)} if mode == "minibatch" else {}
+    trained = hetjax.train(
+        graph, run, task="node_regression", epochs=60, mode=mode, learning_rate=0.02, layers=2, **given
+    )
+    summary = trained.summary
+    assert summary["test_rmse"] < summary["baselines"]["mean"]["rmse"] and summary["chosen_by"] == "rmse"
+    found, test = trained.predict(), graph.splits["test"]
+    assert found.table().column_names == ["node", "prediction", "split"]
+    assert root_mean_squared_error(graph.labels[test], found.values[test]) == pytest.approx(
+        summary["test_rmse"], rel=1e-4
+    )
+    np.testing.assert_allclose(hetjax.load(run).predict(test[:3]), found.values[test[:3]], rtol=1e-4)
+    best = min(
+        (json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()[:-1]),
+        key=lambda row: row["validation_rmse"],
+    )
+    assert summary["epoch"] == best["epoch"] and "RMSE" in repr(trained)
+
+
+def test_what_is_no_number_is_said():
+    graph = random_graph()
+    several = hetjax.from_arrays({("a", "r", "a"): ([0], [1])}, labels={"a": np.eye(4, 3, dtype=int)})
+    with pytest.raises(InputError, match="several labels a node, not numbers"):
+        NodeRegression(several, Config())
+    named = hetjax.from_arrays({("a", "r", "a"): ([0], [1])}, labels={"a": ["x", "y", "x", "y"]})
+    with pytest.raises(InputError, match="names of classes, not numbers"):
+        NodeRegression(named, Config())
+    with pytest.raises(InputError, match="all .* training nodes have the value 7"):
+        NodeRegression(
+            hetjax.from_arrays({("a", "r", "a"): ([0], [1])}, labels={"a": [7.0] * 9}, numbers=True), Config()
+        )
+    with pytest.raises(InputError, match="node_regression predicts them"):
+        hetjax.train(numbers(), task="node_classification")
+    with pytest.raises(InputError, match="train.stacking is True, and task.name node_regression has no such option"):
+        hetjax.train(numbers(), task="node_regression", stacking=True)
+    with pytest.raises(InputError, match="are string|are large_string|should be numbers"):
+        hetjax.from_arrays({("a", "r", "a"): ([0], [1])}, labels={"a": ["x", "y"]}, numbers=True)
+    assert NodeRegression(graph, Config(task=Task("node_regression"))).values[0] == graph.labels[0]
+
+
+MESHES = [
+    ((2, 1), "minibatch"),
+    ((2, 1), "full"),
+    ((1, 2, "vanilla"), "minibatch"),
+    ((1, 2, "dependency"), "full"),
+    ((1, 1, "tensor", 2), "full"),
+    ((1, 1, "tensor", 2), "minibatch"),
+]
+
+
+@pytest.mark.parametrize("task", ["node_regression", "examples.ordinal:OrdinalRegression"])
+@pytest.mark.parametrize("mesh, mode", MESHES)
+def test_every_strategy_equals_one_device(mesh, mode, task):
+    graph = numbers() if task == "node_regression" else few("cites", "writes")
+    errors = compare(graph, mesh, mode, {"name": "rgcn"}, steps=3, wide=True, task=task)
+    assert max(errors) < 1e-9
+
+
+def test_a_task_of_ones_own_resumes_and_predicts(tmp_path):
+    graph, options = few("cites", "writes"), {"task": "examples.ordinal:OrdinalRegression", "layers": 2, "mode": "full"}
+    whole = hetjax.train(graph, tmp_path / "whole", epochs=4, **options)
+    hetjax.train(graph, tmp_path / "halved", epochs=2, **options)
+    resumed = hetjax.train(graph, tmp_path / "halved", epochs=4, **options)
+    rows = [[{k: v for k, v in row.items() if k != "seconds"} for row in run.records] for run in (whole, resumed)]
+    assert [row for row in rows[1] if "validation_mae" in row] == [row for row in rows[0] if "validation_mae" in row]
+    found, test = resumed.predict(), graph.splits["test"]
+    assert np.mean(np.abs(found.classes[test] - graph.labels[test])) == pytest.approx(resumed.summary["test_mae"])
