@@ -32,6 +32,7 @@ from hetjax import models
 from hetjax.datasets.load import Ahead, load, without_metapaths
 from hetjax.graph import inputs
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.label_inputs import without_labels
 from hetjax.graph.sizes import abstract_graph, in_shape_alone, sizes
 from hetjax.graph.statistics import of_no_node
 from hetjax.inference.warm import Warm, warm_start
@@ -57,7 +58,6 @@ from hetjax.system.callables import call_as
 from hetjax.system.errors import InputError
 from hetjax.system.logs import counted, hides_bar, log
 from hetjax.tasks import baselines, stacking
-from hetjax.tasks.label_inputs import without_labels
 from hetjax.tasks.node_classification import compared_by
 from hetjax.tasks.quality import Quality
 from hetjax.tasks.task import Task

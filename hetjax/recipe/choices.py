@@ -12,7 +12,7 @@ import numpy as np
 
 from hetjax import models
 from hetjax.datasets.load import Ahead
-from hetjax.graph import inputs
+from hetjax.graph import inputs, label_inputs
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.statistics import Statistics, statistics
 from hetjax.metapaths.paths import bearable, expected_sizes
@@ -23,7 +23,7 @@ from hetjax.recipe.compatible import Choice, applied, compatible
 from hetjax.recipe.judged import JUDGES, Judged, judged
 from hetjax.sharding import registry
 from hetjax.system.logs import counted
-from hetjax.tasks import label_inputs, stacking
+from hetjax.tasks import stacking
 from hetjax.tasks.ranking import AREAS
 
 WHOLE_EDGES, WHOLE_VALUES = 3_000_000, 400_000_000  # of a graph that is trained on as a whole
