@@ -30,7 +30,7 @@ def to_numpy(column: "pa.Array", missing: float = 0) -> np.ndarray:
     return np.frombuffer(content, dtype, len(filled), filled.offset * dtype.itemsize)
 
 
-def parts(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def parts(texts: "pa.Array") -> tuple[np.ndarray, np.ndarray]:
     """Of large_string: where each begins and ends, int64 `[texts + 1]`, and all bytes."""
     _, ends, content = texts.buffers() if len(texts) else (None, bytes(8), None)
     begin = np.frombuffer(ends, np.int64)[texts.offset : texts.offset + len(texts) + 1]
