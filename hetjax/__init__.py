@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hetjax.system import runtime
+from hetjax.system.version import __version__
 
 if TYPE_CHECKING:
     from hetjax.cache.fetch import fetch_features
@@ -41,7 +42,6 @@ __all__ = [
     "to_pyg",
     "train",
 ]
-__version__ = "0.1.0"
 
 if any(argument == "-m" and module.startswith("hetjax.") for argument, module in pairwise(sys.orig_argv)):
     runtime.hush()  # a command, whose modules are imported now

@@ -15,13 +15,13 @@ from hetjax.system import runtime
 if __name__ == "__main__":
     runtime.prepare()
 
-from hetjax import __version__
 from hetjax.graph.carry import NewNodes
 from hetjax.options.command_line import parse, run_command
 from hetjax.options.config import MOST_PROCESSES, UNBOUNDED, Bytes, Processes
 from hetjax.system import durable
 from hetjax.system.callables import call_as
 from hetjax.system.errors import InputError
+from hetjax.system.version import __version__
 from hetjax.tasks.predictions import SUFFIXES, check_one, check_quoted
 from hetjax.training.workdir import config_file
 

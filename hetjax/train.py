@@ -15,9 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hetjax import __version__
 from hetjax.options.command_line import check_command, run_command
 from hetjax.system import runtime
+from hetjax.system.version import __version__
 from hetjax.training import run_options
 
 if __name__ == "__main__":
@@ -35,8 +35,7 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import abstract_graph, in_shape_alone, sizes
 from hetjax.graph.statistics import of_no_node
 from hetjax.inference.warm import Warm, warm_start
-from hetjax.kernels import calibration, orders
-from hetjax.kernels.orders import Costs
+from hetjax.kernels import orders
 from hetjax.models import precompile
 from hetjax.options.config import Config, Mesh, as_dict, data_path, flat
 from hetjax.partition import Partitioning, read, save
@@ -62,6 +61,7 @@ from hetjax.tasks.task import Task
 from hetjax.training import guard, meters, progress, saving
 from hetjax.training.checkpoint import Checkpoint, Checkpoints
 from hetjax.training.loggers import Loggers
+from hetjax.training.order_costs import count_orders
 from hetjax.training.progress import Progress
 from hetjax.training.records import Records, check_records
 from hetjax.training.run import Run
@@ -209,18 +209,6 @@ def prepare(
     measures = programs, records, started, done.seconds
     made = config, workdir, processes, graph, engine, checkpoints, done, state, *measures
     return Run(*made, rises=meters.Rises(done.recent), reported=done.epoch, baselines=compared)
-
-
-def count_orders(config: Config, done: Progress, checkpoint: Checkpoint | None, processes: ProcessGroup) -> None:
-    """Let orders be counted with what they cost on this machine, or on that where the run began."""
-    if not done.costs:
-        usual = Costs() if checkpoint else orders.usual()  # one that does not say was written before they were kept
-        fresh = config.train.order_costs == "measured" and not checkpoint
-        done.costs = list(calibration.order_costs(processes) if fresh else usual)
-    orders.use(orders.kept(done.costs))
-    if processes.first:
-        words = ", ".join(f"{name} {cost:.2g}" for name, cost in orders.costs()._asdict().items())
-        log.debug(f"orders are counted with these costs, in nanoseconds: {words}")
 
 
 def open_graph(config: Config, strategy: Strategy, ahead: Ahead | None = None) -> HetGraph:

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from hetjax.graph import neighbour_sums
+from hetjax.graph import label_propagation, neighbour_sums
 from hetjax.graph.csc import reverse
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.results.results import lines
 from hetjax.system.logs import shown
-from hetjax.tasks import baselines, label_propagation, logistic
+from hetjax.tasks import baselines, logistic
 from hetjax.tasks.ranking import areas
 from hetjax.train import main
 from tests.conftest import random_graph

@@ -13,7 +13,7 @@ from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.kernels import calibration, folded_attention_kernels, native, orders
 from hetjax.kernels import neighbour_sums as kernels
-from hetjax.kernels.calibration import REFERENCE, order_costs, scaled
+from hetjax.kernels.calibration import REFERENCE, scaled
 from hetjax.kernels.grouping import FEWEST
 from hetjax.kernels.native import operations
 from hetjax.kernels.orders import Costs
@@ -22,7 +22,7 @@ from hetjax.options.config import Config, Model, Train
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding.evaluate import Evaluator, evaluated_together
 from hetjax.system.eager import eagerly
-from hetjax.train import count_orders
+from hetjax.training.order_costs import count_orders, order_costs
 from hetjax.training.progress import Progress, check_progress
 from tests.graphs import evaluated, readout, trainer_of
 

@@ -99,7 +99,7 @@ LIBRARIES = {
 LIBRARIES |= {"File", "TarFile", "read_csv", "open_csv", "read_parquet", "dataset"}
 LOOKED_AT = {
     "np.load": {"graph.npy", "partition.metis", "partition.edge_cut"},
-    "np.memmap": {"cache.mapped", "datasets.npy_tree", "processes.kept", "sharding.gathered"},
+    "np.memmap": {"datasets.npy_tree", "processes.kept", "sharding.gathered", "system.mapped"},
     "zipfile.ZipFile": {"datasets.hgb", "datasets.npz"},
 }
 STREAMS = {"stream", "block", "checked", "source", "pyarrow.BufferReader(block)"}  # what is open already

@@ -8,14 +8,14 @@ import pytest
 
 from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.label_inputs import propagated, with_labels, without_labels
+from hetjax.graph.label_propagation import ways
 from hetjax.graph.schema import Relation
 from hetjax.options.config import Config, Model, Sampling
 from hetjax.sharding.evaluate import Evaluator
 from hetjax.sharding.strategy import setup
 from hetjax.system.eager import eagerly
 from hetjax.system.errors import InputError
-from hetjax.tasks.label_inputs import propagated, with_labels, without_labels
-from hetjax.tasks.label_propagation import ways
 from tests.conftest import random_graph
 from tests.equivalence import MODELS, compare, few, homogeneous, several_labels
 from tests.graphs import evaluated

@@ -12,13 +12,13 @@ import yaml
 
 from hetjax import train
 from hetjax.cache import penalty
-from hetjax.cache.mapped import mapped
 from hetjax.graph import store
 from hetjax.options.command_line import run_command
 from hetjax.options.config import Config, as_dict
 from hetjax.results import results
 from hetjax.results.pictures import draw_run
 from hetjax.system.errors import InputError
+from hetjax.system.mapped import mapped
 from hetjax.training.checkpoint import Checkpoints, Damaged
 from hetjax.training.meters import Rises
 from hetjax.training.progress import Progress, check_progress

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from hetjax.cache import table_files
-from hetjax.cache.mapped import mapped
 from hetjax.cache.penalty import read_or_measure
 from hetjax.graph import store
 from hetjax.graph.names import Ids, Names
@@ -24,6 +23,7 @@ from hetjax.results.pictures import draw_cache, draw_curves
 from hetjax.system import durable
 from hetjax.system.compiled import compiled
 from hetjax.system.errors import InputError
+from hetjax.system.mapped import mapped
 from hetjax.tasks.predictions import ClassPredictions
 from hetjax.training import checkpoint
 from hetjax.training.checkpoint import Checkpoints

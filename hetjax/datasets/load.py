@@ -11,7 +11,7 @@ import numpy as np
 from hetjax.datasets import edges, hgb, npy_tree, npz, rdf, signs, synthetic
 from hetjax.datasets.homogeneous import Options
 from hetjax.datasets.splits import Split
-from hetjax.graph import checksums, inputs, store
+from hetjax.graph import checksums, inputs, label_inputs, store
 from hetjax.graph.hetgraph import HetGraph, check, check_labels
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import abstract_graph
@@ -19,7 +19,6 @@ from hetjax.metapaths import along_metapaths
 from hetjax.options.config import DATA_FOLDER, Data, data_path
 from hetjax.system.errors import InputError, reading
 from hetjax.system.logs import counted
-from hetjax.tasks import label_inputs
 
 
 class Ahead:

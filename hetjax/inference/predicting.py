@@ -9,7 +9,6 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from hetjax.cache.mapped import portions
 from hetjax.graph.carry import NewNodes
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.inference.restored import Restored, restore
@@ -25,6 +24,7 @@ from hetjax.sharding.evaluate import Evaluator, ReadOut
 from hetjax.system import durable
 from hetjax.system.errors import InputError
 from hetjax.system.logs import log
+from hetjax.system.mapped import portions
 from hetjax.tasks.predictions import Predictions, split_numbers
 
 

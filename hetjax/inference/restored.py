@@ -12,10 +12,10 @@ import jax
 import numpy as np
 
 from hetjax import models
-from hetjax.cache.mapped import mapped, on_host
 from hetjax.datasets.load import as_read, load, made, makes, without_metapaths
 from hetjax.graph.carry import NewNodes, carried, check_one_hot
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.label_inputs import without_labels
 from hetjax.kernels import orders
 from hetjax.kernels.orders import Costs
 from hetjax.models.hgnn import Stack
@@ -26,9 +26,9 @@ from hetjax.sharding.strategy import setup
 from hetjax.sharding.trainer import Trainer
 from hetjax.system import backend
 from hetjax.system.errors import InputError, short
+from hetjax.system.mapped import mapped, on_host
 from hetjax.tasks import known_labels, stacking
 from hetjax.tasks.class_names import with_classes
-from hetjax.tasks.label_inputs import without_labels
 from hetjax.tasks.stacking import Applied
 from hetjax.tasks.task import Task
 from hetjax.training.checkpoint import Checkpoint, Checkpoints, Damaged

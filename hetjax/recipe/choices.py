@@ -12,7 +12,7 @@ import numpy as np
 
 from hetjax import models
 from hetjax.datasets.load import Ahead
-from hetjax.graph import inputs
+from hetjax.graph import inputs, label_inputs
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.statistics import Statistics, statistics
 from hetjax.metapaths.paths import bearable, expected_sizes
@@ -23,8 +23,8 @@ from hetjax.recipe.compatible import Choice, applied, compatible
 from hetjax.recipe.judged import JUDGES, Judged, judged
 from hetjax.sharding import registry
 from hetjax.system.logs import counted
-from hetjax.tasks import label_inputs, stacking
 from hetjax.tasks import registry as tasks
+from hetjax.tasks import stacking
 from hetjax.tasks.ranking import AREAS
 from hetjax.tasks.task import OPTIONS
 

@@ -12,6 +12,7 @@ import numpy as np
 import optax
 
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.label_inputs import without_labels
 from hetjax.graph.names import Names
 from hetjax.options.config import Config, named_weights
 from hetjax.system.arrays import Array
@@ -19,7 +20,6 @@ from hetjax.system.errors import InputError, nearest
 from hetjax.tasks import baselines, class_report, stacking
 from hetjax.tasks.baselines import measured
 from hetjax.tasks.heads import LinearHead, PlainHead
-from hetjax.tasks.label_inputs import without_labels
 from hetjax.tasks.metrics import HALF, best_threshold, quality
 from hetjax.tasks.predictions import ClassPredictions, Predictions
 from hetjax.tasks.quality import Quality

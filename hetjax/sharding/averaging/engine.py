@@ -16,7 +16,6 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from hetjax.cache.mapped import gather, on_host
 from hetjax.kernels.tables import Table
 from hetjax.partition import EdgeCut
 from hetjax.partition.owned import Owned
@@ -33,6 +32,7 @@ from hetjax.sharding.traffic import Sent, per_step
 from hetjax.sharding.trainer import TrainState
 from hetjax.system.arrays import Array
 from hetjax.system.eager import eagerly
+from hetjax.system.mapped import gather, on_host
 from hetjax.training.checkpoint import Checkpoint
 from hetjax.training.progress import Progress
 
