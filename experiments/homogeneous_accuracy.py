@@ -31,6 +31,8 @@ from runs import ROOT, read_rows, replace_rows
 from tqdm import tqdm
 
 from hetjax.cache.features import Features
+from hetjax.checkpoints.checkpoint import parameters
+from hetjax.checkpoints.progress import Progress
 from hetjax.datasets.load import load
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.options.command_line import parse
@@ -38,8 +40,6 @@ from hetjax.options.config import SECTIONS, Config
 from hetjax.sharding.registry import config_of, make_engine, sections
 from hetjax.sharding.strategy import setup
 from hetjax.tasks import metrics
-from hetjax.training.checkpoint import parameters
-from hetjax.training.progress import Progress
 
 OUT = Path(__file__).parent / "results" / "homogeneous_accuracy.csv"
 KEYS = ("graph", "split", "model", "run")

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from hetjax.inference.predicting import predict
     from hetjax.inference.serve import Served, load
     from hetjax.inference.trained import Trained
-    from hetjax.inference.trained import train_graph as train
     from hetjax.models.hgnn import HGNN
     from hetjax.objects.arrays import from_arrays
     from hetjax.objects.dgl import from_dgl, to_dgl
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from hetjax.objects.networkx import from_networkx, to_networkx
     from hetjax.objects.pyg import from_pyg, to_pyg
     from hetjax.partition import partition
+    from hetjax.train_graph import train_graph as train
 
 __all__ = [
     "HGNN",

@@ -29,6 +29,9 @@ import numpy as np
 from tqdm import tqdm
 
 from hetjax import models
+from hetjax.checkpoints import progress
+from hetjax.checkpoints.checkpoint import Checkpoint, Checkpoints
+from hetjax.checkpoints.progress import Progress
 from hetjax.datasets.load import Ahead, load, without_metapaths
 from hetjax.graph import inputs
 from hetjax.graph.hetgraph import HetGraph
@@ -44,7 +47,7 @@ from hetjax.processes.group import ProcessGroup
 from hetjax.processes.launch import process_group
 from hetjax.recipe import recipe
 from hetjax.recipe.trainable import check_trainable
-from hetjax.results import summary
+from hetjax.results import results, summary
 from hetjax.sampling.loader import Drawn
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
@@ -58,11 +61,9 @@ from hetjax.system.logs import counted, hides_bar, log
 from hetjax.tasks import baselines, stacking
 from hetjax.tasks.quality import Quality
 from hetjax.tasks.task import Task
-from hetjax.training import guard, meters, progress, saving
-from hetjax.training.checkpoint import Checkpoint, Checkpoints
+from hetjax.training import guard, meters, saving
 from hetjax.training.loggers import Loggers
 from hetjax.training.order_costs import count_orders
-from hetjax.training.progress import Progress
 from hetjax.training.records import Records, check_records
 from hetjax.training.run import Run
 from hetjax.training.workdir import Workdir
@@ -95,18 +96,18 @@ def train(config: Config, path: Path, processes: ProcessGroup, ahead: Ahead | No
     strategy = registry.find(config)
     meshes.provide_cpu_devices(meshes.share_of(config.mesh.axes, processes.count), alone=config.mesh.devices == 1)
     with contextlib.closing(Workdir(path, as_dict(config), processes.first)) as workdir:
-        results = workdir.summary()
-        if results is not None:
+        found = results.summary_of(workdir.summary_file())
+        if found is not None:
             check_graph(config, strategy, path)
-        results = processes.broadcast_object("summary", results)
-        if results is None:
-            results = trained(config, strategy, workdir, processes, ahead)
+        found = processes.broadcast_object("summary", found)
+        if found is None:
+            found = trained(config, strategy, workdir, processes, ahead)
         elif processes.first:
             log.info(
                 f"{workdir.path}: this run is done (a larger --train.epochs goes on, another --workdir starts another); its results:"
             )
         if processes.first:
-            workdir.report(results)
+            results.log_results(found, workdir.path, config.data.format == "synthetic")
 
 
 def check_graph(config: Config, strategy: Strategy, path: Path) -> None:
@@ -512,4 +513,4 @@ def _line(record: dict, task: Task) -> str:
 if __name__ == "__main__":
     run_command(main)
 else:
-    call_as(__name__, "hetjax.inference.trained", "train_graph")  # `hetjax.train(graph, ...)`
+    call_as(__name__, "hetjax.train_graph", "train_graph")  # `hetjax.train(graph, ...)`

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hetjax.checkpoints.progress import Progress, check_progress
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.kernels import calibration, folded_attention_kernels, native, orders
@@ -23,7 +24,6 @@ from hetjax.processes.group import ProcessGroup
 from hetjax.sharding.evaluate import Evaluator, evaluated_together
 from hetjax.system.eager import eagerly
 from hetjax.training.order_costs import count_orders, order_costs
-from hetjax.training.progress import Progress, check_progress
 from tests.graphs import evaluated, readout, trainer_of
 
 SLOWER = REFERENCE | {"move": 2 * REFERENCE["move"]}

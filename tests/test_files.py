@@ -10,10 +10,10 @@ import pytest
 
 import hetjax
 from hetjax.graph import store
+from hetjax.options.run_folder import check_folder, config_file
 from hetjax.system import durable, files
 from hetjax.system.errors import InputError
 from hetjax.training import run_options
-from hetjax.training.workdir import check_folder, config_file
 
 
 def test_regular_files_are_read_and_links_to_them(tmp_path):

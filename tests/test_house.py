@@ -22,12 +22,14 @@ FLOORS = (  # from the ground; a wing imports from the wings before it, and not 
     ("cache",),
     ("models", "tasks"),
     ("partition", "processes"),
+    ("checkpoints",),
     ("sharding",),
     ("recipe",),
     ("training",),
     ("inference",),
     ("results", "doctor"),
     ("convert", "predict", "sweep", "train"),
+    ("train_graph",),
     ("hetjax",),  # the package's own names, and its command
 )
 LOOSE = 12  # modules in no wing

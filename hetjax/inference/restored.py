@@ -12,6 +12,8 @@ import jax
 import numpy as np
 
 from hetjax import models
+from hetjax.checkpoints.checkpoint import Checkpoint, Checkpoints, Damaged
+from hetjax.checkpoints.progress import check_progress
 from hetjax.datasets.load import as_read, load, made, makes, without_metapaths
 from hetjax.graph.carry import NewNodes, carried, check_one_hot
 from hetjax.graph.hetgraph import HetGraph
@@ -21,6 +23,7 @@ from hetjax.kernels.orders import Costs
 from hetjax.models.hgnn import Stack
 from hetjax.options.command_line import config_of
 from hetjax.options.config import Config, Data, as_dict, flat
+from hetjax.options.run_folder import TRUST, check_trusted, config_file
 from hetjax.processes import digests
 from hetjax.sharding.strategy import setup
 from hetjax.sharding.trainer import Trainer
@@ -31,9 +34,6 @@ from hetjax.tasks import known_labels, stacking
 from hetjax.tasks.class_names import with_classes
 from hetjax.tasks.stacking import Applied
 from hetjax.tasks.task import Task
-from hetjax.training.checkpoint import Checkpoint, Checkpoints, Damaged
-from hetjax.training.progress import check_progress
-from hetjax.training.workdir import TRUST, check_trusted, config_file
 
 
 class Restored(NamedTuple):
@@ -75,7 +75,7 @@ def run_of(workdir: str | os.PathLike, trust: bool | str = False, how: str = TRU
     """Return the configuration of a run, and its graph.
 
     Args:
-      trust, how: as of `hetjax.training.workdir.check_trusted`.
+      trust, how: as of `hetjax.options.run_folder.check_trusted`.
 
     Raises:
       InputError: the folder is of no run, names a model of a user's own that is not trusted, or its configuration is
@@ -116,7 +116,7 @@ def restore(
       other: another graph, or its store; empty: the run's own.
       new_nodes: what nodes of `other` get that are new, of a type whose features were learned.
       folder: for learned features of `other`; None: memory.
-      trust: as of `hetjax.training.workdir.check_trusted`.
+      trust: as of `hetjax.options.run_folder.check_trusted`.
 
     Raises:
       InputError: the run has no checkpoint that is whole, its data are another graph now, or `other` does not go with it.

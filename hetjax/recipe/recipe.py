@@ -8,13 +8,13 @@ from hetjax.datasets.load import Ahead, read_ahead
 from hetjax.graph.statistics import of_no_neighbour
 from hetjax.options.command_line import config_of, given_options
 from hetjax.options.config import Config, as_dict, flat
+from hetjax.options.run_folder import check_trusted, config_file
 from hetjax.processes.group import ProcessGroup
 from hetjax.recipe.choices import choose
 from hetjax.recipe.compatible import Choice, applied
 from hetjax.recipe.trainable import check_trainable
 from hetjax.sharding import registry
 from hetjax.system.logs import log
-from hetjax.training.workdir import check_trusted, config_file
 
 INPUTS = ("normalize_features", "label_inputs", "metapath_hops", "metapath_label_hops", "metapath_one_hot")
 CHOSEN = {

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 
+from hetjax.checkpoints.checkpoint import parameters
 from hetjax.options.config import Config, as_dict
 from hetjax.results import report
 from hetjax.results.pictures import draw_run
@@ -18,7 +19,6 @@ from hetjax.tasks.quality import Quality
 from hetjax.tasks.report_parts import Part
 from hetjax.tasks.shown import of_task
 from hetjax.training import guard, meters
-from hetjax.training.checkpoint import parameters
 from hetjax.training.run import Run
 
 

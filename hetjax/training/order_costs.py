@@ -1,12 +1,12 @@
 """The costs that a run counts orders of products and sums with, alike in all its processes."""
 
+from hetjax.checkpoints.checkpoint import Checkpoint
+from hetjax.checkpoints.progress import Progress
 from hetjax.kernels import calibration, native, orders
 from hetjax.kernels.orders import Costs
 from hetjax.options.config import Config
 from hetjax.processes.group import ProcessGroup
 from hetjax.system.logs import log
-from hetjax.training.checkpoint import Checkpoint
-from hetjax.training.progress import Progress
 
 
 def order_costs(processes: ProcessGroup) -> Costs:

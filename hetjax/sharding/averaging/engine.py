@@ -16,6 +16,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from hetjax.checkpoints.checkpoint import Checkpoint
+from hetjax.checkpoints.progress import Progress
 from hetjax.kernels.tables import Table
 from hetjax.partition import EdgeCut
 from hetjax.partition.owned import Owned
@@ -33,8 +35,6 @@ from hetjax.sharding.trainer import TrainState
 from hetjax.system.arrays import Array
 from hetjax.system.eager import eagerly
 from hetjax.system.mapped import gather, on_host
-from hetjax.training.checkpoint import Checkpoint
-from hetjax.training.progress import Progress
 
 Locals = dict[int, Local]  # by partition
 

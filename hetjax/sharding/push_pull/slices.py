@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from hetjax.kernels.tables import Shape, Table
-from hetjax.sharding.tensor.columns import slice_of
+from hetjax.sharding.columns import slice_of
 from hetjax.system.arrays import Array
 from hetjax.system.mapped import on_host
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hetjax.checkpoints.checkpoint import Checkpoint, Checkpoints
 from hetjax.kernels.orders import Costs
 from hetjax.options.config import Train
 from hetjax.processes.group import ProcessGroup
 from hetjax.system.errors import InputError
 from hetjax.tasks.metrics import HALF
 from hetjax.tasks.quality import Quality
-from hetjax.training.checkpoint import Checkpoint, Checkpoints
 
 COUNTS, SUMS = ("epoch", "step", "nodes", "metrics_bytes"), ("loss_sum", "seconds")
 KEYS = (*COUNTS, *SUMS, "best", "graph", "capacities")
