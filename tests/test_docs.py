@@ -24,12 +24,15 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 EXAMPLES = sorted(file for file in (ROOT / "examples").rglob("*.*") if file.suffix in (".py", ".yaml", ".sh"))
 TRAIN = SECTIONS | registry.sections(None) | {"": Processes}
 SMALL = shlex.split(
-    "--data.scale 0.002 --model.hidden 8 --model.feature_width 8 --train.epochs 1 --sampling.fanout [2,2] --train.steps_per_epoch 2"
+    "--synthetic.scale 0.002 --model.hidden 8 --model.feature_width 8 --train.epochs 1 --sampling.fanout [2,2] --train.steps_per_epoch 2"
 )
 RUN = {  # in this order, smaller than they stand there
     "python -m hetjax.train --config examples/quickstart.yaml --workdir runs/quickstart": SMALL,
     "python -m hetjax.predict --workdir runs/quickstart --out classes.csv": [],
-    "python -m hetjax.convert --data.schema ogbn-mag --data.scale 0.02 --out stores/mag": ["--data.scale", "0.002"],
+    "python -m hetjax.convert --synthetic.schema ogbn-mag --synthetic.scale 0.02 --out stores/mag": [
+        "--synthetic.scale",
+        "0.002",
+    ],
     "python -m hetjax.convert --check stores/aifb": ["--check", "stores/mag"],
     "python -m hetjax.partition --graph stores/mag --parts 2 --out runs/mag-2": [],
 }

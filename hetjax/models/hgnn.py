@@ -357,7 +357,7 @@ def _dense(layer: type[Layer], stack: StackOptions, own: Mapping[str, Any], clas
     known = {*takes(layer.propagation), *(option.name for option in fields(DenseOptions))}
     for option in fields(layer):
         if option.name in own.keys() - known and own[option.name] != option.default:
-            raise InputError(f"model.{option.name} is {own[option.name]}, and a decoupled model has no such option")
+            raise InputError(f"{option.name} is {own[option.name]}, and a decoupled model has no such option")
     given = {name: own[name] for name in ("norm", "dropout", "residual", "bias") if name in own}
     activation = getattr(layer, "activation", relu)
     folded = stack.hidden if stack.head else layer.propagation.made(classes, **own)
@@ -368,10 +368,10 @@ def _dense(layer: type[Layer], stack: StackOptions, own: Mapping[str, Any], clas
 def _check(stack: StackOptions, own: Mapping[str, Any]) -> None:
     """Raise an InputError if options of the stack and of the model do not go together."""
     if stack.input_projection and own.get("one_hot"):
-        raise InputError("model.one_hot is true, and model.input_projection would map the one-hot features to others")
+        raise InputError("rgcn.one_hot is true, and model.input_projection would map the one-hot features to others")
     if stack.feature_init != "unit" and own.get("one_hot"):
         raise InputError(
-            f"model.feature_init is {stack.feature_init}, and model.one_hot has rows that start in a way of their own"
+            f"model.feature_init is {stack.feature_init}, and rgcn.one_hot has rows that start in a way of their own"
         )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 
 from hetjax.inference.predictions import Predictions
+from hetjax.options import owners
 from hetjax.options.config import Config, as_dict
 from hetjax.results import report, results
 from hetjax.results.pictures import draw_run
@@ -134,9 +135,9 @@ def _areas(test: metrics.Quality, best: dict | None) -> dict:
 
 def title(config: Config) -> str:
     """The model and the graph, in words."""
-    data = config.data
+    data, own = config.data, owners.reader_options(config.data)
     graph = (
-        f"a synthetic {data.schema}, scale {data.scale}"
+        f"a synthetic {own.schema}, scale {own.scale}"
         if data.format == "synthetic"
         else Path(data.path).absolute().name
     )

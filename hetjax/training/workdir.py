@@ -11,6 +11,7 @@ from typing import TextIO
 
 import yaml
 
+from hetjax.options import renamed
 from hetjax.options.config import flat
 from hetjax.results import results
 from hetjax.system import durable, files, yaml_file
@@ -217,7 +218,7 @@ class Workdir:
             before = yaml_file.read(file)
         except InputError as error:
             raise InputError(f"{error}; give another --workdir") from error
-        there, here = flat(before), flat(self.config)
+        there, here = flat(renamed.content(before)), flat(self.config)
         fewer = there.get(EPOCHS)
         self._longer = isinstance(fewer, int) and fewer < here[EPOCHS] and here["train.schedule"] != "cosine"
         free = {*FREE, *([EPOCHS] if self._longer else [])}
