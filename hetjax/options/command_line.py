@@ -157,11 +157,11 @@ class Given(NamedTuple):
 
     @contextlib.contextmanager
     def current_files(self) -> Iterator[list[str]]:
-        """Give the paths of the files; a file that has old names is written anew for as long as this lasts."""
+        """Give the paths of the files; a file whose content changed is written anew for as long as this lasts."""
         with contextlib.ExitStack() as stack:
             paths = []
             for path, content in self.files:
-                if renamed.has_old(yaml_file.read(path) or {}):
+                if content != yaml_file.read(path):
                     file = stack.enter_context(tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8"))
                     yaml.safe_dump(content, file, allow_unicode=True)
                     file.flush()
@@ -182,6 +182,7 @@ def given(arguments: Sequence[str], told: bool = False) -> Given:
     files, options = _split_config(arguments)
     chosen = _chosen(arguments)
     read = [(file, renamed.content(yaml_file.read(file), chosen, told)) for file in files]
+    read = [(file, renamed.without_other_readers(file, content, chosen, told)) for file, content in read]
     found = Given(read, renamed.arguments(options, chosen, told))
     implied = renamed.implied_model(found.keys())
     return found._replace(options=[*found.options, f"--{owners.MODEL.chooser}={implied}"]) if implied else found

@@ -45,19 +45,19 @@ class SharedData:
     """Data: where the graph comes from."""
 
     format: Literal["rdf", "hgb", "npz", "edges", "ogb", "mag240m", "igb", "store", "synthetic"] = "synthetic"
-    """rdf: N-Triples with split files; hgb: the text form of the Heterogeneous Graph Benchmark; npz: one kind of node and edge, as plain arrays in a .npz; edges: the same as a folder with a list of edges; ogb: a data set of OGB as it is unpacked, such as ogbn-mag or ogbn-arxiv; mag240m, igb: the folder that holds processed; store: hetjax's own form; synthetic: a generated graph, nothing is read"""
+    """the format that the graph is read from; store: hetjax's own; synthetic: a generated graph, nothing is read; of each other one, and its section of options, docs/data.md tells"""
     path: str = ""
-    """the folder to read (hgb: or a zip file; npz: or the file); a relative path starts in the folder that the environment variable HETJAX_DATA names; if HETJAX_DATA is not set, in the current folder"""
+    """the folder to read (hgb: or a zip file; npz: or the file); a relative path starts in the folder that the environment variable HETJAX_DATA names, and without it in the current one"""
     normalize_features: Literal["none", "row", "auto"] = "none"
-    """row: npz, edges, ogb: divide the features of every node by their sum, as the code of the GCN paper does; auto: any format: of every node type, counts so, numbers of any size to columns of mean 0 and standard deviation 1, zeros and ones as they are"""
+    """row: npz, edges, ogb: divide features by their sum per node; auto: scale counts, and numbers of any size to mean 0 and standard deviation 1; zeros and ones stay"""
     label_inputs: bool = False
     """training labels, propagated along relations, are inputs too; no node's own label reaches its logits, and no label of validation or test nodes is read"""
     metapath_hops: int = 0
-    """for model sehgnn: the mean of the features along every metapath of at most so many relations into the target type is computed once, and is an input; 0: no metapaths, the graph as it is"""
+    """for model sehgnn: the mean of the features along every metapath of at most this many relations into the target type is an input; 0: no metapaths"""
     metapath_label_hops: int = 0
     """with data.metapath_hops: training labels along metapaths of at most so many relations are inputs too, without a node's own; 0: none"""
     metapath_one_hot: bool = False
-    """with data.metapath_hops: types without features have one-hot ones, as in the authors' code of SeHGNN, so that every metapath has a weight row per node; false: learnable features, which their metapaths share"""
+    """with data.metapath_hops: types without features have one-hot ones, as in the authors' code of SeHGNN; false: learnable features, which their metapaths share"""
     without_features: tuple[str, ...] = ()
     """node types whose features are ignored; learnable features take their place"""
     check: bool = True
@@ -96,7 +96,7 @@ class SharedModel:
     """Model: which model, and how large."""
 
     name: str = "rgcn"
-    """rgcn, rgat, hgt; sehgnn, which is for metapaths (data.metapath_hops); gcn, sage, gin, gat or gatv2, which are for graphs of one relation, and fold any; or MODULE:NAME: a `hetjax.HGNN` or a layer class in a module of your own"""
+    """rgcn, rgat, hgt; sehgnn, for metapaths (data.metapath_hops); gcn, sage, gin, gat, gatv2, for graphs of one relation; or MODULE:NAME: a `hetjax.HGNN` or a layer class of your own"""
     hidden: int = 64
     """width of the embeddings of every layer"""
     layers: int = 2
@@ -189,7 +189,7 @@ class Train:
     """Train: how long, and how fast."""
 
     recipe: Literal["auto", "graph", "none"] = "auto"
-    """what becomes of options that are not given; graph: those of data, model, sampling and train are chosen by the graph's statistics, and said; none: all are as by default; auto: as graph, but as by default of a synthetic graph. An option that is given, also in a file, is kept"""
+    """the graphs whose statistics choose the options that are not given; auto: all but synthetic ones; graph: all; none: no graph's, and options that are not given are as by default"""
     epochs: int = 5
     """passes over the training nodes"""
     learning_rate: float = 0.01
@@ -217,13 +217,13 @@ class Train:
     warmup_steps: int = 0
     """steps over which both learning rates rise to what they are; 0: none"""
     on_divergence: Literal["stop", "back"] = "stop"
-    """what happens when the loss explodes; stop: the run ends with an error at a loss that is no finite number; back: it goes back to its best epoch on the validation nodes, or to its start, at such a loss or a steep rise, and on with a tenth of both learning rates, up to four times"""
+    """stop: a loss that is not finite ends the run with an error; back: after it, or a steep rise, the run goes back to its best epoch, with a tenth of both learning rates, up to four times"""
     metric: Literal["accuracy", "micro_f1", "macro_f1", "roc_auc", "average_precision", "loss"] = "micro_f1"
-    """what the best epoch on the validation nodes is chosen by; micro_f1: micro-F1, which for one label a node is the accuracy; roc_auc, average_precision: the areas under the ROC curve and the precision-recall curve, of more than two classes their mean over the classes; of equal epochs the one of the lowest validation loss counts, and of equal losses the earliest"""
+    """the metric on the validation nodes that chooses the best epoch; micro_f1: for one label a node the accuracy; roc_auc, average_precision: means over more than two classes; ties: the lowest loss"""
     threshold: Literal["half", "validation"] = "half"
     """where a node may have several labels, the probability above which one is predicted; half: 0.5; validation: the one, in steps of 0.01, that gives the highest micro-F1 on the validation nodes"""
     class_weights: Literal["none", "balanced"] | tuple[float, ...] | tuple[str, ...] = "none"
-    """weights of the classes in the training loss; balanced: one over how many training nodes have the class; or a number per class, in the order of the classes or as CLASS=NUMBER, of which the ratios count; evaluation does not weigh"""
+    """weights of the classes in the training loss, of which the ratios count; balanced: one over the training nodes of the class; or a number per class, in their order or as CLASS=NUMBER"""
     accuracy_nodes: int = 10_000
     """most training nodes, evenly spread, that train_accuracy is measured on, with the validation nodes and from full neighbourhoods; 0: none, and no train_accuracy"""
     init_from: str = ""
@@ -239,11 +239,11 @@ class Train:
     stacking: bool = False
     """at the end, weigh the model's logits with those of logistic regression and label propagation, and shift those of each class, by what is best on the validation nodes"""
     order_costs: Literal["measured", "usual"] = "measured"
-    """what decides whether a relation's sources are multiplied before they are folded or after; measured: what either costs on this CPU, timed once and kept; usual: constants, of CPUs or of accelerators, the same on every machine of either kind, and so the same last bits"""
+    """the costs that decide whether sources are multiplied before or after they are folded; measured: timed once on this CPU, and kept; usual: constants, so the last bits are those of every machine"""
     evaluate_every: int = 1
     """evaluate after every so many epochs, and after the last"""
     checkpoint_seconds: float = 10.0
-    """write a checkpoint after an evaluation if the one before is so many seconds old, and of the best and the last epoch at the end; 0, or a state of over 256 MiB or with tables on disk: after every evaluation"""
+    """write a checkpoint after an evaluation if the last one is this many seconds old, and at the end; 0, or a state of over 256 MiB or with tables on disk: after every evaluation"""
     checkpoint_steps: int = 0
     """write a checkpoint every so many steps within an epoch, for long epochs; 0: no"""
     test: bool = True
@@ -303,9 +303,9 @@ class Mesh:
     relation: int = 1
     """size of the mesh axis relation: partitions of the relations"""
     data: int = 1
-    """size of the mesh axis data; raf: replicas of each partition, which share the seeds of a step; vanilla, dependency: partitions of the nodes; tensor, minibatch: groups of replicas, which share the seeds; averaging: devices that train partitions"""
+    """size of the mesh axis data; raf: replicas of each partition; vanilla, dependency: partitions of the nodes; tensor, minibatch: groups of replicas; averaging: devices that train partitions"""
     strategy: str = "raf"
-    """how several devices share the work; raf: divide the relations; vanilla: divide the nodes; dependency: the same, and fetch each other's embeddings; tensor: divide the columns; averaging: train subgraphs, average the models; MODULE:NAME: a strategy of your own"""
+    """how devices share the work; raf: divide the relations; vanilla: the nodes; dependency: and exchange embeddings; tensor: the columns; averaging: average models of subgraphs; or MODULE:NAME"""
     feature: int = 1
     """size of the mesh axis feature; tensor: slices of the columns of features and embeddings; minibatch, tensor and raf: slices of the columns of features alone"""
 

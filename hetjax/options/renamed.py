@@ -93,6 +93,23 @@ def content(read: Any, chosen: Mapping[str, str] | None = None, told: bool = Fal
     return kept
 
 
+def without_other_readers(file: str, read: Any, chosen: Mapping[str, str], told: bool = False) -> Any:
+    """Return what a file of sections holds but for those of readers that are not chosen, as its graph may be replaced by another.
+
+    Args:
+      file: that a line names.
+      read: the content of the file.
+      chosen, told: as of `renamed`.
+    """
+    reader = chosen.get(READER.chooser, READER.default)
+    others = sections(READER).keys() - {reader}
+    if not isinstance(read, dict) or not others & read.keys():
+        return read
+    for name in others & read.keys() if told else ():
+        _tell(f"{file}: section {name} is not read with data.format {reader}")
+    return {name: keys for name, keys in read.items() if name not in others}
+
+
 def has_old(read: Mapping[str, Any]) -> bool:
     """Return whether a file of sections has old names."""
     keys = [f"{section}.{key}" for section in BEFORE if isinstance(read.get(section), dict) for key in read[section]]
