@@ -15,11 +15,11 @@ from hetjax.graph.schema import Relation, Schema
 from hetjax.graph.statistics import of_no_node
 from hetjax.metapaths import along_metapaths
 from hetjax.metapaths.paths import expected_sizes
-from hetjax.options import owners
-from hetjax.options.config import SECTIONS, Config, Data, Mesh, Model, Sampling, Train
+from hetjax.options import owners, renamed
+from hetjax.options.config import Config, Data, Mesh, Model, Sampling, Train
 from hetjax.processes.group import ProcessGroup
 from hetjax.recipe import choices, recipe
-from hetjax.recipe.compatible import applied
+from hetjax.recipe.compatible import Choice, applied
 from hetjax.recipe.judged import Judged
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import setup
@@ -46,7 +46,7 @@ def test_every_choice_is_an_option_that_a_resumed_run_keeps():
         for key, value, why in choices.choose(config, graph, set()):
             section, name = key.split(".")
             assert key in recipe.CHOSEN and why
-            assert type(value) in (type(getattr(SECTIONS[section](), name)), float)
+            assert type(value) in (type(getattr(owners.all_sections()[section](), name)), float)
 
 
 def test_reasons_are_true_of_the_graph():
@@ -401,7 +401,7 @@ def test_a_graph_that_was_read_is_handed_on_once(monkeypatch):
     load(data, ahead)  # it was taken
     assert len(times) == 2
     _, ahead = read_ahead(data)
-    load(replace(data, seed=1), ahead)  # another graph
+    load(owners.made_data(scale=0.001, seed=1), ahead)  # another graph
     assert len(times) == 4
 
 
@@ -580,12 +580,13 @@ ALONE = {
 @pytest.mark.parametrize("key", ALONE)
 @pytest.mark.parametrize("graph", [random_graph, homogeneous, shop])
 def test_an_option_that_is_given_is_kept_and_the_others_go_with_it(graph, key):
-    graph, (section, name) = graph(), key.split(".")
+    graph, name = graph(), key.split(".")[1]
     if name == "label_inputs" and not isinstance(graph, str) and len(graph.splits["train"]) < 10:
         pytest.skip("too few training nodes")
     config = Config(data=Data(format="store", path="x"))
-    config = replace(config, **{section: replace(getattr(config, section), **{name: ALONE[key]})})
-    found = list(choices.choose(config, graph, {key}))
+    implied = renamed.implied_model({key})
+    config = applied(config, [Choice(key, ALONE[key], ""), Choice("model.name", implied or config.model.name, "")])
+    found = list(choices.choose(config, graph, {key, "model.name"} if implied else {key}))
     assert key not in {choice.key for choice in found}
     assert {"train.epochs", "train.stacking", "train.on_divergence"} - {key} <= {choice.key for choice in found}
     final = applied(config, found)

@@ -18,6 +18,7 @@ from hetjax.models.activations import relu
 from hetjax.models.decoupled import DenseOptions, Propagation
 from hetjax.models.dropout import Masks, NodeMasks, dropped
 from hetjax.models.layer import LOCAL, Exchange, Layer, PlainLayer, glorot
+from hetjax.options import owners
 from hetjax.sampling.blocks import Adjacency, Block
 from hetjax.system.arrays import Array
 from hetjax.system.errors import InputError
@@ -357,7 +358,8 @@ def _dense(layer: type[Layer], stack: StackOptions, own: Mapping[str, Any], clas
     known = {*takes(layer.propagation), *(option.name for option in fields(DenseOptions))}
     for option in fields(layer):
         if option.name in own.keys() - known and own[option.name] != option.default:
-            raise InputError(f"{option.name} is {own[option.name]}, and a decoupled model has no such option")
+            name = owners.model_option(option.name)
+            raise InputError(f"{name} is {own[option.name]}, and a decoupled model has no such option")
     given = {name: own[name] for name in ("norm", "dropout", "residual", "bias") if name in own}
     activation = getattr(layer, "activation", relu)
     folded = stack.hidden if stack.head else layer.propagation.made(classes, **own)

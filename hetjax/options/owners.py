@@ -111,7 +111,7 @@ def data_of(given: Mapping[str, Any]) -> Data:
     Raises:
       InputError: an option of another reader is set.
     """
-    shared = given["data"]
+    shared = given.get("data") or SharedData()
     return Data(**_keys(shared, SharedData), own=chosen_own(READER, shared.format, given))
 
 
@@ -121,12 +121,18 @@ def model_of(given: Mapping[str, Any]) -> Model:
     Raises:
       InputError: an option of another model is set.
     """
-    shared = given["model"]
+    shared = given.get("model") or SharedModel()
     return Model(**_keys(shared, SharedModel), own=chosen_own(MODEL, shared.name, given))
 
 
 def _keys(section: Any, kind: type) -> dict[str, Any]:
     return {key.name: getattr(section, key.name) for key in fields(kind)}
+
+
+def model_option(key: str) -> str:
+    """Return the full name, `section.key`, of an option of a model."""
+    found = (name for name, options in sections(MODEL).items() if key in {own.name for own in fields(options)})
+    return f"{next(found, 'model')}.{key}"
 
 
 def made_model(**options: Any) -> Model:
