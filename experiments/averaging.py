@@ -57,7 +57,7 @@ ROWS: dict[tuple[str, str], tuple[str, list[str]]] = {
             [
                 f"--model.name={name}",
                 *(["--model.heads=8"] if name == "gat" else []),
-                "--data.split=shchur",
+                "--npz.split=shchur",
             ],
         )
         for model, name in NAMES.items()

@@ -46,10 +46,10 @@ KEYS = ("graph", "split", "model", "run")
 Key = tuple[str, str, str]  # the first three of a row
 SPLITS: dict[str, Callable[[int], dict[str, str]]] = {
     "public": lambda run: {},
-    "shipped": lambda run: {"data.split_number": str(run)},
-    "held out": lambda run: {"data.split_seed": str(run)},
-    "shchur": lambda run: {"data.split": "shchur", "data.split_seed": str(run)},
-    "random": lambda run: {"data.split": "random", "data.split_seed": str(run)},
+    "shipped": lambda run: {"npz.split_number": str(run)},
+    "held out": lambda run: {"npz.split_seed": str(run)},
+    "shchur": lambda run: {"npz.split": "shchur", "npz.split_seed": str(run)},
+    "random": lambda run: {"npz.split": "random", "npz.split_seed": str(run)},
 }
 
 

@@ -188,9 +188,8 @@ def prepare(
     if checkpoint:
         progress.check_step(done, checkpoint, engine.batches.steps())
     done.graph = digest
-    done.options = {
-        key: value for key, value in flat(as_dict(config)).items() if key.split(".")[0] in ("data", "model")
-    }
+    shaping = {"data", "model", *config.data.own, *config.model.own}
+    done.options = {key: value for key, value in flat(as_dict(config)).items() if key.split(".")[0] in shaping}
     engine.batches.prepare(done.capacities)
     jax.eval_shape(engine.init_weights, engine.seed)  # what does not fit is said before anything is written
     warm = warm_start(config, engine.trainer) if config.train.init_from and not checkpoint else None

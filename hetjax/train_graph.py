@@ -16,6 +16,7 @@ from hetjax import models
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.inference.trained import Trained
+from hetjax.options import owners, renamed
 from hetjax.options.command_line import parse
 from hetjax.options.config import SECTIONS, Config
 from hetjax.options.names import python_name
@@ -101,17 +102,21 @@ def _config(arguments: list[str]) -> Config:
 def _arguments(options: dict[str, Any]) -> list[str]:
     """Options as the command line has them."""
     general = {name: section for name, section in SECTIONS.items() if name != "data"}
-    own = {name: section for name, section in registry.sections(None).items() if name not in general}
+    readers = owners.sections(owners.READER)
+    own = {name: section for name, section in registry.sections(None).items() if name not in readers}
     groups = [[f"{n}.{key.name}" for n, section in of.items() for key in fields(section)] for of in (general, own)]
     full = [*groups[0], *groups[1]]
     short: dict[str, list[str]] = {"model": ["model.name"], "task": ["task.name"]}
-    for group in groups:  # a strategy's own keys come after what every run has
+    for group in groups:  # the options of one member come after those that every run has
         taken = set(short)
         for name in (name for name in group if name.split(".")[1] not in taken and name != "task.name"):
             short.setdefault(name.split(".")[1], []).append(name)
+    chosen = {options.get("model", options.get("model.name")), options.get("strategy", options.get("mesh.strategy"))}
     arguments = []
     for name, value in options.items():
-        matches = [name] if name in full else short.get(name, [])
+        matches = [name] if name in full or name in renamed.old_names() else short.get(name, [])
+        if len(matches) > 1:
+            matches = [one for one in matches if one.split(".")[0] in chosen] or matches
         if len(matches) != 1:
             raise python_name(name, short, full)
         arguments.append(f"--{matches[0]}={_written(value)}")

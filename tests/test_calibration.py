@@ -19,7 +19,8 @@ from hetjax.kernels.grouping import FEWEST
 from hetjax.kernels.native import operations
 from hetjax.kernels.orders import Costs
 from hetjax.models import precompile
-from hetjax.options.config import Config, Model, Train
+from hetjax.options import owners
+from hetjax.options.config import Config, Train
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding.evaluate import Evaluator, evaluated_together
 from hetjax.system.eager import eagerly
@@ -110,7 +111,7 @@ def test_what_evaluation_folds_is_compiled_before(monkeypatch, model, authors, r
     graph = build(schema, edges, features, rng.integers(0, 3, 40), splits)
     given = {"heads": 2, "attention_dropout": 0.5 if alone else 0.0} if model != "rgcn" else {}
     layers = {"layers": 2, "hidden": 8}
-    trainer = trainer_of(graph, Config(model=Model(name=model, **layers, **given)), 1)
+    trainer = trainer_of(graph, Config(model=owners.made_model(name=model, **layers, **given)), 1)
     params = eagerly(trainer.weights, np.int32(0)).params
     expected, called = [], set()
     jax.clear_caches()  # of what was traced, whose operations were asked for then

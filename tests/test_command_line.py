@@ -442,7 +442,7 @@ BAD_DATA = {
         "which has no label",
     ),
     "splits overlap": (
-        lambda d: [*source("rdf", rdf_data(d / "g", **{"testSet.tsv": TRAINING})), "--data.validation_fraction", "0"],
+        lambda d: [*source("rdf", rdf_data(d / "g", **{"testSet.tsv": TRAINING})), "--rdf.validation_fraction", "0"],
         "is in both split 'train' and split 'test'",
     ),
     "edge to nowhere, unchecked, full graph": (
@@ -484,7 +484,7 @@ BAD_DATA = {
         lambda d: [*source("hgb", hgb_data(d / "g")), "--data.without_features", "[writer]"],
         "data.without_features: type 'writer' is not among ['paper'], which have some",
     ),
-    "unknown shape": (lambda d: ["--data.schema", "ogbn-mga"], "the nearest is 'ogbn-mag'"),
+    "unknown shape": (lambda d: ["--synthetic.schema", "ogbn-mga"], "the nearest is 'ogbn-mag'"),
 }
 
 
@@ -562,7 +562,7 @@ BAD_OPTIONS = {
         "model.name is 'kernels', and must be gat, gatv2, gcn, gin, hgt, rgat, rgcn, sage, sehgnn, or MODULE:NAME",
     ),
     "heads of the last layer": (
-        ["--model.name", "rgat", "--model.head", "false", "--data.classes", "7", "--data.scale", "0.001"],
+        ["--model.name", "rgat", "--model.head", "false", "--synthetic.classes", "7", "--synthetic.scale", "0.001"],
         None,
         "embeddings of width 7 do not split into 4 heads",
     ),
@@ -913,7 +913,7 @@ def test_patience_stops_a_run_and_a_continued_one_alike(graph_store, tmp_path):
 
 def test_patience_needs_validation_nodes(tmp_path):
     data = rdf_data(tmp_path / "g")
-    done = train(tmp_path / "run", *source("rdf", data), "--data.validation_fraction", "0", "--train.patience", "3")
+    done = train(tmp_path / "run", *source("rdf", data), "--rdf.validation_fraction", "0", "--train.patience", "3")
     message = "train.patience is 3, and there are no validation nodes"
     assert_one_line_and_nothing_written(done, message, tmp_path / "run")
 
@@ -926,7 +926,7 @@ def test_convert_writes_a_store_that_trains_alike(tmp_path):
     assert again.returncode == 2 and "exists already" in again.stderr
     losses = []
     for name, where in (("a", source("rdf", data)), ("b", source("store", tmp_path / "store"))):
-        done = train(tmp_path / name, *where, *SMALL, "--data.validation_fraction", "0")
+        done = train(tmp_path / name, *where, *SMALL, "--rdf.validation_fraction", "0")
         assert done.returncode == 0, done.stderr
         losses.append(
             [

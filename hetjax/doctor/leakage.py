@@ -48,7 +48,7 @@ def _relation(graph: HetGraph, relation: Relation, nodes: np.ndarray) -> Iterato
     yield Finding(
         "wrong",
         words,
-        f"if it follows from the label, leave {relation.name!r} and its reverse out (data.exclude of RDF)",
+        f"if it follows from the label, leave {relation.name!r} and its reverse out (rdf.exclude)",
     )
 
 

@@ -21,6 +21,7 @@ from hetjax.graph.label_inputs import without_labels
 from hetjax.kernels import orders
 from hetjax.kernels.orders import Costs
 from hetjax.models.hgnn import Stack
+from hetjax.options import renamed
 from hetjax.options.command_line import config_of
 from hetjax.options.config import Config, Data, as_dict, flat
 from hetjax.options.run_folder import TRUST, check_trusted, config_file
@@ -94,7 +95,9 @@ FREE_DATA = "data.path", "data.check"  # a graph may have been moved since
 def _check_options(file: Path, config: Config) -> None:
     """Raise an InputError where `config.yaml` was edited since the run's checkpoints were written."""
     newest = next(Checkpoints(file.parent / "checkpoints").newest_first(), None)
-    trained, edited = newest.noted("options", dict) if newest else {}, flat(as_dict(config))
+    noted = newest.noted("options", dict) if newest else {}
+    chosen = {"data.format": config.data.format, "model.name": config.model.name}
+    trained, edited = renamed.renamed(noted, chosen), flat(as_dict(config))
     for key in sorted(trained.keys() & edited.keys() - set(FREE_DATA)):
         if trained[key] != edited[key]:
             raise InputError(

@@ -6,6 +6,7 @@ from typing import Any
 
 from hetjax.datasets.load import Ahead, read_ahead
 from hetjax.graph.statistics import of_no_neighbour
+from hetjax.options import owners
 from hetjax.options.command_line import config_of, given_options
 from hetjax.options.config import Config, as_dict, flat
 from hetjax.options.run_folder import check_trusted, config_file
@@ -20,8 +21,8 @@ INPUTS = ("normalize_features", "label_inputs", "metapath_hops", "metapath_label
 CHOSEN = {
     *(
         "data.normalize_features",
-        "data.validation_fraction",
-        "data.undirected",
+        *("rdf.validation_fraction", "hgb.validation_fraction"),
+        *("npz.undirected", "edges.undirected", "ogb.undirected"),
         "data.label_inputs",
         "data.metapath_hops",
         "data.metapath_label_hops",
@@ -31,7 +32,7 @@ CHOSEN = {
         "train.on_divergence",
     ),
     "train.threshold",
-    *("model.name", "model.one_hot", "model.hidden", "model.head", "model.bases", "model.share_self", "model.bias"),
+    *("model.name", "rgcn.one_hot", "model.hidden", "model.head", "rgcn.bases", "rgcn.share_self", "model.bias"),
     "model.feature_width",
     *("model.layers", "model.dropout", "model.input_dropout", "model.residual", "model.norm", "model.input_projection"),
     *("train.l2", "train.learning_rate", "train.feature_learning_rate", "train.warmup_steps"),
@@ -104,7 +105,7 @@ def as_begun(config: Config, given: Set[str]) -> list[Choice]:
 
 def _of_model(key: str) -> bool:
     """Whether an option is one of the model, or of its inputs."""
-    return key.startswith("model.") or key in {f"data.{name}" for name in INPUTS}
+    return key.split(".")[0] in {"model", *owners.sections(owners.MODEL)} or key in {f"data.{name}" for name in INPUTS}
 
 
 def before(workdir: Path, given: Set[str]) -> list[Choice] | None:

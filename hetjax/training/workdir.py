@@ -10,6 +10,7 @@ from typing import TextIO
 
 import yaml
 
+from hetjax.options import owners, renamed
 from hetjax.options.config import flat
 from hetjax.options.run_folder import check_folder
 from hetjax.system import durable, yaml_file
@@ -28,7 +29,14 @@ WRITTEN = (
 )
 FILES = "config.yaml", "metrics.jsonl", "summary.json", "report.html", "curves.png", "cache.png", "stacking.npz"
 FOLDERS = "checkpoints", "tables", "tables_[0-9]", "partition_*"
-FIXED = "data.", "model.", "sampling.", "train."  # what results depend on; a run may be continued with other keys else
+FIXED = {
+    "data",
+    "model",
+    "sampling",
+    "train",
+    *owners.sections(owners.READER),
+    *owners.sections(owners.MODEL),
+}  # sections that results depend on; others may change when a run is continued
 # Of these, what results do not depend on: `order_costs` is in checkpoints.
 FREE = "train.loggers", "train.order_costs", "train.checkpoint_seconds", "train.recipe", "sampling.threads"
 MOST_SAID = 200  # characters of the names of options that differ
@@ -151,11 +159,11 @@ class Workdir:
             before = yaml_file.read(file)
         except InputError as error:
             raise InputError(f"{error}; give another --workdir") from error
-        there, here = flat(before), flat(self.config)
+        there, here = flat(renamed.content(before)), flat(self.config)
         fewer = there.get(EPOCHS)
         self._longer = isinstance(fewer, int) and fewer < here[EPOCHS] and here["train.schedule"] != "cosine"
         free = {*FREE, *([EPOCHS] if self._longer else [])}
-        keys = [key for key in here | there if key.startswith(FIXED) and key not in free]
+        keys = [key for key in here | there if key.split(".")[0] in FIXED and key not in free]
         differ = [key for key in keys if there.get(key, "absent") != here.get(key, "absent")]
         if differ:
             key, *others = differ
