@@ -163,7 +163,8 @@ class Workdir:
         fewer = there.get(EPOCHS)
         self._longer = isinstance(fewer, int) and fewer < here[EPOCHS] and here["train.schedule"] != "cosine"
         free = {*FREE, *([EPOCHS] if self._longer else [])}
-        keys = [key for key in here | there if key.split(".")[0] in FIXED and key not in free]
+        fixed = FIXED & self.config.keys()  # a file of before has the options of all readers and models
+        keys = [key for key in here | there if key.split(".")[0] in fixed and key not in free]
         differ = [key for key in keys if there.get(key, "absent") != here.get(key, "absent")]
         if differ:
             key, *others = differ
