@@ -131,3 +131,11 @@ def test_each_wing_says_what_it_is_for():
     assert [
         str(folder) for folder in folders if not ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
     ] == []
+
+
+def test_the_map_of_the_source_has_every_wing_in_order():
+    text = (PACKAGE.parent / "docs" / "extend" / "source.md").read_text()
+    shown = [line.split("`")[1].removeprefix("hetjax/") for line in text.splitlines() if line.startswith("| `hetjax/")]
+    wings = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert sorted(shown) == sorted(wings)
+    assert [floor(f"hetjax.{wing}") for wing in shown] == sorted(floor(f"hetjax.{wing}") for wing in shown)
