@@ -75,7 +75,7 @@ def test_every_other_name_is_of_an_option_that_there_is():
 
 def test_help_shows_what_people_call():
     shown = pydoc.render_doc(hetjax.train, renderer=pydoc.plaintext)
-    assert "Train a model on a graph" in shown and "hetjax.train(graph:" in shown and "begun_warm" not in shown
+    assert "Train a model on a graph" in shown and "hetjax.train(graph:" in shown and "train_epoch" not in shown
     assert list(inspect.signature(hetjax.train).parameters) == ["graph", "workdir", "options"]
     assert list(inspect.signature(hetjax.predict).parameters)[:2] == ["workdir", "graph"]
     code = "import sys, hetjax; names = dir(hetjax); assert 'jax' not in sys.modules; print(*names)"

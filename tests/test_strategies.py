@@ -25,7 +25,7 @@ from hetjax.sharding.mesh import DATA
 from hetjax.sharding.registry import make_engine
 from hetjax.system.eager import eagerly
 from hetjax.system.errors import InputError
-from hetjax.train import keep_partitioning
+from hetjax.training.prepare import keep_partitioning
 from tests.conftest import random_graph
 from tests.equivalence import MODELS, compare, few, setting
 from tests.test_command_line import SMALL, train

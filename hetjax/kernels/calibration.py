@@ -1,4 +1,4 @@
-"""What orders of products and folds are counted with (`models.orders`), measured on the machine that trains.
+"""What orders of products and folds are counted with (`kernels.orders`), measured on the machine that trains.
 
 On a CPU five operations are timed that stand for the costs, once per machine and version of their code: the rest
 is read from the user's cache folder. How much longer each takes, beside a multiplication, than on the machine that the constants are

@@ -1,4 +1,4 @@
-"""Models as folds: what one relation contributes to a node, and how contributions combine. They never know where they run."""
+"""Models as aggregations: what one relation contributes to a node, and how contributions combine. They never know where they run."""
 
 import importlib
 from dataclasses import fields, replace
