@@ -4,38 +4,23 @@ As in `kernels`, nothing is copied for every edge and head; a row is read where 
 """
 
 import math
-from typing import Annotated, NamedTuple
 
 import numpy as np
 
 # The module, not its numbers: so that its file is part of what code is kept by (`compiled.digest`).
 from hetjax.kernels import neighbour_sums as kernels
-from hetjax.kernels.native import BLOCK, F0, F2, F3, I1, RESULT, Operation, arrays
+from hetjax.kernels.native import BLOCK, Operation, arrays
 from hetjax.system.prefetch import prefetch
 
-
-class AdditiveArrays(NamedTuple):
-    """The arrays of a call of `_additive`."""
-
-    indptr: I1
-    indices: I1
-    queries: F3
-    keys: F3
-    vector: F2
-    keep: F2
-    slope: F0
-    largest: Annotated[F2, RESULT]
-    denominator: Annotated[F2, RESULT]
-    numerator: Annotated[F3, RESULT]
-    logits: Annotated[F2, RESULT]
-    weights: Annotated[F2, RESULT]
+FORWARD = "i1 i1 f3 f3 f2 f2 f0 > f2 f2 f3 f2 f2"
+BACKWARD = "i1 i1 f3 f3 f2 f2 f0 f2 f2 f3 > f3 f3 f2"
+TURNED = "i1 i1 i1 f3 f3 f2 f2 f0 f2 f2 f3 > f3"
 
 
 def _additive(first, last, frame):
-    call: AdditiveArrays = arrays(frame, AdditiveArrays)
-    indptr, indices, queries, keys, vector = call.indptr, call.indices, call.queries, call.keys, call.vector
-    keep, slope, largest, denominator, numerator = call.keep, call.slope, call.largest, call.denominator, call.numerator
-    logits, weights = call.logits, call.weights
+    indptr, indices, queries, keys, vector, keep, slope, largest, denominator, numerator, logits, weights = arrays(
+        frame, FORWARD
+    )
     targets, heads, width = queries.shape
     end, zero = indptr[-1], keys.dtype.type(0)
     for t in range(first, last):
@@ -69,36 +54,9 @@ def _additive(first, last, frame):
         weights[end:] = 0
 
 
-class AdditiveBackArrays(NamedTuple):
-    """The arrays of a call of `_additive_back`."""
-
-    indptr: I1
-    indices: I1
-    queries: F3
-    keys: F3
-    vector: F2
-    keep: F2
-    slope: F0
-    weights: F2
-    by_denominator: F2
-    by_numerator: F3
-    by_queries: Annotated[F3, RESULT]
-    by_vector: Annotated[F3, RESULT]
-    by_logits: Annotated[F2, RESULT]
-
-
 def _additive_back(first, last, frame):
     """`by_vector` has the sums over every `BLOCK` targets."""
-    call: AdditiveBackArrays = arrays(frame, AdditiveBackArrays)
-    indptr, indices, queries, keys, vector = call.indptr, call.indices, call.queries, call.keys, call.vector
-    keep, slope, weights, by_denominator, by_numerator = (
-        call.keep,
-        call.slope,
-        call.weights,
-        call.by_denominator,
-        call.by_numerator,
-    )
-    by_queries, by_vector, by_logits = call.by_queries, call.by_vector, call.by_logits
+    indptr, indices, queries, keys, vector, keep, slope, weights, by_denominator, by_numerator, by_queries, by_vector, by_logits = arrays(frame, BACKWARD)  # fmt: skip
     targets, heads, width = queries.shape
     end, zero = indptr[-1], keys.dtype.type(0)
     for t in range(first, last):
@@ -129,28 +87,10 @@ def _additive_back(first, last, frame):
         by_logits[end:] = 0
 
 
-class ToSourcesArrays(NamedTuple):
-    """The arrays of a call of `_additive_to_sources`."""
-
-    indptr: I1
-    targets: I1
-    edges: I1
-    queries: F3
-    keys: F3
-    vector: F2
-    keep: F2
-    slope: F0
-    weights: F2
-    by_logits: F2
-    by_numerator: F3
-    by_keys: Annotated[F3, RESULT]
-
-
 def _additive_to_sources(first, last, frame):
-    call: ToSourcesArrays = arrays(frame, ToSourcesArrays)
-    indptr, targets, edges, queries, keys = call.indptr, call.targets, call.edges, call.queries, call.keys
-    vector, keep, slope, weights, by_logits = call.vector, call.keep, call.slope, call.weights, call.by_logits
-    by_numerator, by_keys = call.by_numerator, call.by_keys
+    indptr, targets, edges, queries, keys, vector, keep, slope, weights, by_logits, by_numerator, by_keys = arrays(
+        frame, TURNED
+    )
     heads, width = keys.shape[1:]
     end = indptr[-1]
     for u in range(first, last):

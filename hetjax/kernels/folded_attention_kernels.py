@@ -6,13 +6,11 @@ once: for all targets they would be larger than all else in a step. Going back i
 needs those of all targets.
 """
 
-from typing import Annotated, NamedTuple
-
 import numpy as np
 
 # The module, not its numbers: so that its file is part of what code is kept by (`compiled.digest`).
 from hetjax.kernels import neighbour_sums as kernels
-from hetjax.kernels.native import BLOCK, F0, F2, F3, F4, I1, RESULT, Operation, arrays
+from hetjax.kernels.native import BLOCK, Operation, arrays
 from hetjax.kernels.vectors import (
     add_products,
     add_rows,
@@ -27,6 +25,10 @@ from hetjax.kernels.vectors import (
 from hetjax.system.prefetch import prefetch
 
 TOGETHER = 16  # targets whose rows are in the processor's cache
+
+
+ATTEND = "i1 i1 f3 f2 f2 f3 f3 f2 f0 > f2 f2 f2 f3 f2 f2 f2"
+ATTEND_BACK = "i1 i1 f3 f2 f3 f3 f2 f0 f2 f2 f2 f2 f2 f3 > f3 f2 f4 f4 f2"
 
 
 @kernels.inline
@@ -75,43 +77,12 @@ def _add_turned(out, part, x, first, count, wide):
         add_products(out, to, x, (first * heads + h) * d, wide, h * TOGETHER * width, shape, None)
 
 
-class AttendArrays(NamedTuple):
-    """The arrays of a call of `_attend_folded`."""
-
-    indptr: I1
-    indices: I1
-    queries: F3
-    offsets: F2
-    sources: F2
-    key: F3
-    value: F3
-    keep: F2
-    slope: F0
-    largest: Annotated[F2, RESULT]
-    denominator: Annotated[F2, RESULT]
-    kept: Annotated[F2, RESULT]
-    numerator: Annotated[F3, RESULT]
-    logits: Annotated[F2, RESULT]
-    weights: Annotated[F2, RESULT]
-    applied: Annotated[F2, RESULT]
-
-
 def _attend_folded(first, last, frame):
     """`queries` has a row per target, or one for all; `logits` no rows where the slope is 1, as they are not needed then.
 
     `key` `[heads, d, wide]` may be wider than the sources, by zeros, and so are the rows that are made here.
     """
-    call: AttendArrays = arrays(frame, AttendArrays)
-    indptr, indices, queries, offsets, sources = call.indptr, call.indices, call.queries, call.offsets, call.sources
-    key, value, keep, slope, largest = call.key, call.value, call.keep, call.slope, call.largest
-    denominator, kept, numerator, logits, weights = (
-        call.denominator,
-        call.kept,
-        call.numerator,
-        call.logits,
-        call.weights,
-    )
-    applied = call.applied
+    indptr, indices, queries, offsets, sources, key, value, keep, slope, largest, denominator, kept, numerator, logits, weights, applied = arrays(frame, ATTEND)  # fmt: skip
     (targets, heads, _), (width, wide), end = numerator.shape, (sources.shape[1], key.shape[2]), indptr[-1]
     asked, sums = np.empty((heads, TOGETHER, wide), sources.dtype), np.empty((heads, TOGETHER, wide), sources.dtype)
     shape, each = (heads, width, TOGETHER * wide, 0), len(queries) == targets
@@ -147,43 +118,9 @@ def _attend_folded(first, last, frame):
         weights[end:] = 0
 
 
-class AttendBackArrays(NamedTuple):
-    """The arrays of a call of `_attend_folded_back`."""
-
-    indptr: I1
-    indices: I1
-    queries: F3
-    sources: F2
-    key: F3
-    value: F3
-    keep: F2
-    slope: F0
-    logits: F2
-    weights: F2
-    applied: F2
-    by_denominator: F2
-    by_kept: F2
-    by_numerator: F3
-    by_queries: Annotated[F3, RESULT]
-    by_offsets: Annotated[F2, RESULT]
-    by_key: Annotated[F4, RESULT]
-    by_value: Annotated[F4, RESULT]
-    by_logits: Annotated[F2, RESULT]
-
-
 def _attend_folded_back(first, last, frame):
     """Of matrices, and of one row of queries for all targets, sums of every part of the targets; `value` and these are as wide as `key` above."""
-    call: AttendBackArrays = arrays(frame, AttendBackArrays)
-    indptr, indices, queries, sources, key = call.indptr, call.indices, call.queries, call.sources, call.key
-    value, keep, slope, logits, weights = call.value, call.keep, call.slope, call.logits, call.weights
-    applied, by_denominator, by_kept, by_numerator, by_queries = (
-        call.applied,
-        call.by_denominator,
-        call.by_kept,
-        call.by_numerator,
-        call.by_queries,
-    )
-    by_offsets, by_key, by_value, by_logits = call.by_offsets, call.by_key, call.by_value, call.by_logits
+    indptr, indices, queries, sources, key, value, keep, slope, logits, weights, applied, by_denominator, by_kept, by_numerator, by_queries, by_offsets, by_key, by_value, by_logits = arrays(frame, ATTEND_BACK)  # fmt: skip
     (targets, heads, d), end, parts = by_numerator.shape, indptr[-1], len(by_key)
     width, wide = sources.shape[1], value.shape[2]
     given, sums = np.empty((heads, TOGETHER, wide), sources.dtype), np.empty((heads, TOGETHER, wide), sources.dtype)

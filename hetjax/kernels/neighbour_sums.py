@@ -5,12 +5,10 @@ row for every edge and head. A target's edges are neighbours, so its sums stay i
 reads stand side by side in a row, `[rows, heads, width]`: so one edge asks for one piece of memory.
 """
 
-from typing import Annotated, NamedTuple
-
 import numba
 import numpy as np
 
-from hetjax.kernels.native import BLOCK, F0, F1, F2, F3, I1, RESULT, Operation, arrays
+from hetjax.kernels.native import BLOCK, Operation, arrays
 from hetjax.kernels.vectors import add_rows, add_scaled, bend, clear, dots, exponentials, shift, total_weights, unbend
 from hetjax.sampling.sampler import group_by_source
 from hetjax.system.prefetch import prefetch
@@ -34,26 +32,10 @@ def here_and_ahead(indices: np.ndarray, e: int, end: int) -> tuple[np.int64, np.
 
 
 GROUP = "i1 i1 > i1 i1 i1"
-
-
-class AttendArrays(NamedTuple):
-    """The arrays of a call of `_attend`."""
-
-    indptr: I1
-    indices: I1
-    queries: F3
-    offsets: F2
-    keys: F3
-    values: F3
-    keep: F2
-    slope: F0
-    largest: Annotated[F2, RESULT]
-    denominator: Annotated[F2, RESULT]
-    kept: Annotated[F2, RESULT]
-    numerator: Annotated[F3, RESULT]
-    logits: Annotated[F2, RESULT]
-    weights: Annotated[F2, RESULT]
-    applied: Annotated[F2, RESULT]
+SUM = "i1 i1 i1 f1 f1 f1 f2 > f2"
+ATTEND = "i1 i1 f3 f2 f3 f3 f2 f0 > f2 f2 f2 f3 f2 f2 f2"
+ATTEND_BACK = "i1 i1 f3 f3 f2 f0 f2 f2 f2 f2 f3 > f3 f2 f2"
+TO_SOURCES = "i1 i1 i1 f2 f3 f2 f3 > f3"
 
 
 def _attend(first, last, frame):
@@ -61,10 +43,7 @@ def _attend(first, last, frame):
 
     Without queries keys are a number a head, and part of the logits.
     """
-    call: AttendArrays = arrays(frame, AttendArrays)
-    indptr, indices, queries, offsets, keys = call.indptr, call.indices, call.queries, call.offsets, call.keys
-    values, keep, slope, largest, denominator = call.values, call.keep, call.slope, call.largest, call.denominator
-    kept, numerator, logits, weights, applied = call.kept, call.numerator, call.logits, call.weights, call.applied
+    indptr, indices, queries, offsets, keys, values, keep, slope, largest, denominator, kept, numerator, logits, weights, applied = arrays(frame, ATTEND)  # fmt: skip
     (targets, heads), size, width = offsets.shape, keys.shape[2], values.shape[2]
     own, own_value, end = keys.shape[1], values.shape[1], indptr[-1]
     ask, put = 0 if len(queries) == 1 else heads * size, heads * width
@@ -104,42 +83,9 @@ def _attend(first, last, frame):
         applied[end:] = 0
 
 
-class AttendBackArrays(NamedTuple):
-    """The arrays of a call of `_attend_back`."""
-
-    indptr: I1
-    indices: I1
-    keys: F3
-    values: F3
-    keep: F2
-    slope: F0
-    logits: F2
-    weights: F2
-    by_denominator: F2
-    by_kept: F2
-    by_numerator: F3
-    by_queries: Annotated[F3, RESULT]
-    by_offsets: Annotated[F2, RESULT]
-    by_logits: Annotated[F2, RESULT]
-
-
 def _attend_back(first, last, frame):
     """`by_queries` has a row per target, or the sums over every `BLOCK` of them."""
-    call: AttendBackArrays = arrays(frame, AttendBackArrays)
-    indptr, indices, keys, values, keep = call.indptr, call.indices, call.keys, call.values, call.keep
-    slope, logits, weights, by_denominator, by_kept = (
-        call.slope,
-        call.logits,
-        call.weights,
-        call.by_denominator,
-        call.by_kept,
-    )
-    by_numerator, by_queries, by_offsets, by_logits = (
-        call.by_numerator,
-        call.by_queries,
-        call.by_offsets,
-        call.by_logits,
-    )
+    indptr, indices, keys, values, keep, slope, logits, weights, by_denominator, by_kept, by_numerator, by_queries, by_offsets, by_logits = arrays(frame, ATTEND_BACK)  # fmt: skip
     by_weights = by_offsets  # its memory, until a target's own sum is written there
     (targets, heads), size, width = by_offsets.shape, keys.shape[2], values.shape[2]
     own, own_value, end = keys.shape[1], values.shape[1], indptr[-1]
@@ -176,24 +122,9 @@ def _attend_back(first, last, frame):
         by_logits[end:] = 0
 
 
-class ToSourcesArrays(NamedTuple):
-    """The arrays of a call of `_to_sources`."""
-
-    indptr: I1
-    targets: I1
-    edges: I1
-    weights: F2
-    rows: F3
-    more_weights: F2
-    more_rows: F3
-    result: Annotated[F3, RESULT]
-
-
 def _to_sources(first, last, frame):
     """Of every source the sum of what its edges bring, of one pair of weights and rows or of two."""
-    call: ToSourcesArrays = arrays(frame, ToSourcesArrays)
-    indptr, targets, edges, weights, rows = call.indptr, call.targets, call.edges, call.weights, call.rows
-    more_weights, more_rows, result = call.more_weights, call.more_rows, call.result
+    indptr, targets, edges, weights, rows, more_weights, more_rows, result = arrays(frame, TO_SOURCES)
     total = np.empty(weights.shape[1], weights.dtype)
     for u in range(first, last):
         clear(result, u * result.shape[1] * result.shape[2], result.shape[1] * result.shape[2])
@@ -226,23 +157,8 @@ def _add_turned(result, u, weights, own_edges, targets, rows, total):
             add_scaled(result, u * own * width + h * step, total[h], rows, h * width, width)
 
 
-class SumArrays(NamedTuple):
-    """The arrays of a call of `_sum`."""
-
-    indptr: I1
-    indices: I1
-    edges: I1
-    factors: F1
-    weights: F1
-    edge_weights: F1
-    x: F2
-    result: Annotated[F2, RESULT]
-
-
 def _sum(first, last, frame):
-    call: SumArrays = arrays(frame, SumArrays)
-    indptr, indices, edges, factors, weights = call.indptr, call.indices, call.edges, call.factors, call.weights
-    edge_weights, x, result = call.edge_weights, call.x, call.result
+    indptr, indices, edges, factors, weights, edge_weights, x, result = arrays(frame, SUM)
     width, end = x.shape[1], indptr[-1]
     of_sources, of_edges = weights.reshape(len(weights), 1), edge_weights.reshape(len(edge_weights), 1)
     by, places = (of_sources, indices) if len(weights) else (of_edges, edges)

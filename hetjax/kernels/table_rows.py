@@ -4,11 +4,10 @@ Reading and writing computes nothing, so there what is no float64 passes for flo
 """
 
 import math
-from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from hetjax.kernels.native import F1, F2, I1, RESULT, Operation, arrays
+from hetjax.kernels.native import Operation, arrays
 from hetjax.system.compiled import compiled
 from hetjax.system.prefetch import prefetch
 
@@ -17,6 +16,7 @@ AHEAD = 16  # rows between that which is asked for and that which is read
 
 
 READ, WRITE = "f2 i1 > f2", "f2 i1 f2 > f2"
+UPDATE = "f2 f2 f2 i1 i1 f2 f1 f1 f1 > f2 f2 f2 i1"
 
 
 def _read(first, last, frame):
@@ -75,38 +75,12 @@ def adam_step(
     return number - rates[0] * (change + rates[1] * number), mean, square
 
 
-class UpdateArrays(NamedTuple):
-    """The arrays of a call of `_update`."""
-
-    rows_before: F2
-    mu_before: F2
-    nu_before: F2
-    count_before: I1
-    ids: I1
-    gradient: F2
-    numbers: F1
-    correct_first: F1
-    correct_second: F1
-    rows: Annotated[F2, RESULT]
-    mu: Annotated[F2, RESULT]
-    nu: Annotated[F2, RESULT]
-    count: Annotated[I1, RESULT]
-
-
 def _update(start, last, frame):
     """One step of `tables.RowAdam`; the last four are a table's, to begin with.
 
     `numbers`: as of `scalars`. `correct_first` and `correct_second`: `tables.corrections` of the two moments.
     """
-    call: UpdateArrays = arrays(frame, UpdateArrays)
-    ids, gradient, numbers, correct_first, correct_second = (
-        call.ids,
-        call.gradient,
-        call.numbers,
-        call.correct_first,
-        call.correct_second,
-    )
-    rows, mu, nu, count = call.rows, call.mu, call.nu, call.count
+    _, _, _, _, ids, gradient, numbers, correct_first, correct_second, rows, mu, nu, count = arrays(frame, UPDATE)
     rates, decays = scalars(numbers)
     width = rows.shape[1]
     for i in range(start, last):

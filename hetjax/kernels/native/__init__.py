@@ -5,20 +5,13 @@ Where the version of jaxlib's interface is not known `usable` says no, and calle
 
 # Everything of this folder is imported at once, so that `compiled.digest` of who imports it is the same in every process.
 from hetjax.kernels.native.compilers import expect_calls
-from hetjax.kernels.native.frames import F0, F1, F2, F3, F4, I1, RESULT, argument, arrays, result
+from hetjax.kernels.native.frames import argument, arrays, result
 from hetjax.kernels.native.handler import BLOCK
 from hetjax.kernels.native.operations import Operation, expect
 from hetjax.kernels.native.platforms import by_platform, choose, fits, taken, usable
 
 __all__ = [
     "BLOCK",
-    "F0",
-    "F1",
-    "F2",
-    "F3",
-    "F4",
-    "I1",
-    "RESULT",
     "Operation",
     "argument",
     "arrays",

@@ -4,9 +4,8 @@ How a frame is laid out is part of jaxlib, and stands in `internals`.
 """
 
 from collections.abc import Callable
-from typing import Annotated, Any, get_type_hints
+from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 
@@ -19,24 +18,18 @@ cgutils, populate_array = numba_parts()
 _WORD = ir.IntType(64)
 
 
-# Arrays of a frame, as fields of a named tuple are annotated: `i` for int32 and `f` for the call's floats, and the rank.
-I1 = Annotated[np.ndarray, "i1"]
-F0, F1 = Annotated[np.ndarray, "f0"], Annotated[np.ndarray, "f1"]
-F2, F3, F4 = Annotated[np.ndarray, "f2"], Annotated[np.ndarray, "f3"], Annotated[np.ndarray, "f4"]
-RESULT = "result"  # a mark of those that an operation fills: `Annotated[F2, RESULT]`
-
-
 @intrinsic(prefer_literal=True)
-def arrays(context: Any, frame: types.Integer, layout: types.Type) -> tuple[Any, Callable]:
+def arrays(context: Any, frame: types.Integer, layout: types.StringLiteral) -> tuple[Any, Callable]:
     """In numba's language: the arguments and results of a call, from its frame, as a tuple of arrays.
 
     Args:
-      layout: a class of named tuples, whose fields are annotated by `I1` and so on, results after arguments and marked by `RESULT`; the
-        tuple is one of it. Of few arrays a literal such as `"i1 f2 > f0"` will do: the kinds of arguments and of results.
+      layout: a literal such as `"i1 f2 > f0"`: of every array the dtype, `i` for int32 and `f` for the call's floats, and the rank.
     """
-    places, made = _places(layout)
+    argument_kinds, result_kinds = (part.split() for part in layout.literal_value.split(">"))
+    places = [(ARGUMENTS, place, kind) for place, kind in enumerate(argument_kinds, 1)]
+    places += [(RESULTS, place, kind) for place, kind in enumerate(result_kinds)]
     array_types = [_array_type(frame, kind) for _, _, kind in places]
-    together = types.NamedTuple(array_types, made) if made else types.Tuple(array_types)
+    together = types.Tuple(array_types)
 
     def build(context, builder, signature, args):
         values = [
@@ -46,21 +39,6 @@ def arrays(context: Any, frame: types.Integer, layout: types.Type) -> tuple[Any,
         return context.make_tuple(builder, together, values)
 
     return together(frame, layout), build
-
-
-def _places(layout: types.Type) -> tuple[list[tuple[int, int, str]], type | None]:
-    """Return the side, the place there and the kind of each array of a layout, and its class, if it is one."""
-    if isinstance(layout, types.StringLiteral):
-        argument_kinds, result_kinds = (part.split() for part in layout.literal_value.split(">"))
-        made = None
-    else:
-        made = layout.instance_class
-        marks = [hint.__metadata__ for hint in get_type_hints(made, include_extras=True).values()]
-        argument_kinds = [kind for kind, *mark in marks if not mark]
-        result_kinds = [kind for kind, *mark in marks[len(argument_kinds) :] if mark == [RESULT]]
-        assert len(argument_kinds) + len(result_kinds) == len(marks), "results come after arguments"
-    places = [(ARGUMENTS, place, kind) for place, kind in enumerate(argument_kinds, 1)]
-    return places + [(RESULTS, place, kind) for place, kind in enumerate(result_kinds)], made
 
 
 @intrinsic(prefer_literal=True)
