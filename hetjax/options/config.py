@@ -455,6 +455,7 @@ SECTIONS: dict[str, type] = {
     "train": Train,
     "mesh": Mesh,
     "cache": Cache,
+    "task": Task,
 }  # those that every run has
 
 

@@ -34,6 +34,7 @@ FIXED = {
     "model",
     "sampling",
     "train",
+    "task",
     *owners.sections(owners.READER),
     *owners.sections(owners.MODEL),
 }  # sections that results depend on; others may change when a run is continued
