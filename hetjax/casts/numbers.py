@@ -58,6 +58,21 @@ def of_one_type(matrix: np.ndarray, place: str, say: bool = True) -> np.ndarray:
     return cast
 
 
+def narrowed(values: np.ndarray, place: str) -> np.ndarray:
+    """Return numbers as the smallest type of features that holds them exactly, float32 if none does; a line says which are rounded.
+
+    An array whose type is as small as that is returned as it is, so that a mapped file stays mapped.
+    """
+    dtype = narrowest(values)
+    if values.dtype in FEATURE_TYPES and values.dtype.itemsize == dtype.itemsize:
+        return values
+    with np.errstate(over="ignore"):  # what does not fit is infinite, and refused
+        cast = values.astype(dtype)
+    if values.dtype.kind in "iu" and dtype.kind == "f" and not is_exact(values, cast):
+        log.warning("%s: whole numbers are rounded to %s", place, dtype)
+    return cast
+
+
 def is_exact(values: np.ndarray, cast: np.ndarray) -> bool:
     """Tell whether floats are the numbers that they were cast from, to the last digit."""
     if values.dtype.kind == "f":

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from tqdm import tqdm
 
-from hetjax.casts.column import kind_of
+from hetjax.casts.column import is_text, kind_of
 from hetjax.casts.ids import CANONICAL
 from hetjax.casts.reverses import missing_reverses
 from hetjax.graph.arrow import to_numpy
@@ -130,9 +130,7 @@ class Edges(Mapping):
 
         others, rounded = set(), 0
         for rows, ends in tables.made(table.files, table.format, kinds, find, self.bar):
-            for name, finder in zip(names, finders):
-                number = pa.types.is_integer(rows.column(name).type) and table.format.name != "csv"
-                others |= {(name, finder.node_type)} if number and finder.kind == "text" else set()
+            others |= _of_other_kind(rows, dict(zip(names, finders))) if table.format.name != "csv" else set()
             wrong = np.minimum(*ends) < 0
             weights = []
             if table.weight:
@@ -150,9 +148,8 @@ class Edges(Mapping):
             yield (*ends, *weights)
         if rounded:
             log.info(f"{table.place}: column {table.weight!r}: whole numbers that float32 rounds: {rounded:,}")
-        for name, node_type in sorted(others):
-            what = f"whole numbers, which are matched with the texts that are ids of node type {node_type!r}"
-            log.info(f"{table.place}: column {name!r}: {what}")
+        for name, node_type, (given, ids) in sorted(others):
+            log.info(f"{table.place}: column {name!r}: {given} are compared with ids of {node_type!r} that are {ids}")
 
     def _key(self, key: ForeignKey) -> Iterator[tuple[np.ndarray, ...]]:
         """An edge per row that refers to a node; a row that refers to none has none."""
@@ -171,6 +168,18 @@ class Edges(Mapping):
             own = (there + which.start).astype(np.int32)
             ends = own if order is None else order[own], found[there]
             yield ends[::-1] if key.turned else ends
+
+
+def _of_other_kind(rows: tables.Rows, finders: Mapping[str, Finder]) -> set[tuple[str, str, tuple[str, str]]]:
+    """Return the columns of other kinds than the ids that they are looked up in: name, node type and both kinds."""
+    kinds, found = ("texts", "whole numbers"), set()
+    for name, finder in finders.items():
+        column = rows.column(name).type
+        if pa.types.is_integer(column) and finder.kind == "text":
+            found.add((name, finder.node_type, kinds[::-1]))
+        elif is_text(column) and finder.kind == "whole":
+            found.add((name, finder.node_type, kinds))
+    return found
 
 
 def _unknown(finder: Finder, column: pa.Array, row: int) -> str:
