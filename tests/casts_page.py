@@ -30,7 +30,7 @@ Files differ where their format cannot give a kind of value, or where a configur
 """
 ROLES = {
     "Labels": (
-        "Whole numbers are class numbers, from 0; texts and booleans are names of classes, in their order; texts that are all whole numbers are in the order of these. Missing values and -1 are nodes without a label. Categories keep their order.",
+        "Whole numbers are class numbers, from 0; texts and booleans are names of classes, in their order; texts that are all whole numbers are in the order of these. Missing values and -1 are nodes without a label. Categories keep their order. A class that no node has keeps its number: labels 0 and 2 are of 3 classes. In tables whole numbers are names, which a line says, where 0 is none of them or more than half are left out; elsewhere integers are always class numbers.",
         LABELS,
     ),
     "Ids of nodes": ("Whole numbers of 64 bits, or texts, each once.", IDS),

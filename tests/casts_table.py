@@ -49,6 +49,7 @@ class Case(NamedTuple):
 LABELS = [
     Case("label", "integers", [0, 1, 0], [0, 1, 0]),
     Case("label", "integers with -1", [0, -1, 1], [0, None, 1]),
+    Case("label", "integers of which one is left out", [0, 2, 2], [0, 2, 2]),
     Case("label", "unsigned integers", [0, 1, 2], [0, 1, 2], "uint8"),
     Case("label", "unsigned integers of 64 bits", [0, 1, 1], [0, 1, 1], "uint64"),
     Case("label", "integers with missing ones", [0, None, 1], [0, None, 1], "Int64"),

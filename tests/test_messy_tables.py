@@ -505,3 +505,25 @@ def test_weights_that_are_rounded_are_said(tmp_path):
     files = {"n.csv": SMALL, "e.csv": "s,t,w\n1,2,16777217\n2,1,0.5\n"}
     graph, output = ingested(tmp_path, files, nodes(), edges(weight_col="w"))
     assert graph.edges == 2 and "edges[0]: column 'w': whole numbers that float32 rounds: 1" in output
+
+
+CLASSES = {  # cells of labels, how many classes they are of, and what a line says
+    "0,2": (3, ""),
+    "2,0,-1": (3, ""),
+    "0,3": (4, ""),
+    "0,4": (2, "whole numbers are names of 2 classes: 0, 4"),
+    "1,2": (2, "whole numbers are names of 2 classes: 1, 2"),
+    "2021,2023": (2, "whole numbers are names of 2 classes: 2021, 2023"),
+}
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize("cells", CLASSES)
+def test_whole_numbers_from_0_are_class_numbers(cells, form, tmp_path):
+    values, (count, line) = list(map(int, cells.split(","))), CLASSES[cells]
+    rows = "".join(f"{number},{value}\n" for number, value in enumerate(values))
+    table = pa.table({"id": list(range(len(values))), "y": values})
+    content = "id,y\n" + rows if form == "csv" else table
+    graph, words = ingested(tmp_path, {f"n.{form}": content}, nodes(f"n.{form}", form))
+    assert graph.schema.classes == count and labels_of(graph) == [str(v) if v >= 0 else None for v in values]
+    assert line in words and (line or "names of" not in words)
