@@ -15,6 +15,7 @@ from hetjax.system.errors import InputError, short
 from hetjax.system.logs import log
 
 DAY = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
+WEIGHTS = "whole", "number", "decimal"  # kinds of columns
 FLOAT32 = np.dtype(np.float32)
 
 
@@ -130,7 +131,7 @@ def as_weights(given: Any, place: str) -> np.ndarray:
     kind = kind_of(column)
     if not len(column):
         return np.empty(0, np.float32)
-    if kind not in ("whole", "number", "decimal"):
+    if kind not in WEIGHTS:
         words = "missing, all of them" if kind == "empty" else str(column.type)
         raise InputError(f"{place}: weights are {words}, and should be numbers")
     values = _values(column, place, "edge")

@@ -1,17 +1,17 @@
 """The edges of a graph's relations, each read when it is asked for, so that two are never in memory."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from tqdm import tqdm
 
-from hetjax.casts.column import is_text, kind_of
+from hetjax.casts.column import is_text
 from hetjax.casts.ids import CANONICAL
 from hetjax.casts.reverses import missing_reverses
-from hetjax.graph.arrow import to_numpy
+from hetjax.casts.rows import as_weights
 from hetjax.graph.csc import CSC
 from hetjax.graph.grouping import Piece
 from hetjax.graph.pieces import Pieces
@@ -134,7 +134,7 @@ class Edges(Mapping):
             wrong = np.minimum(*ends) < 0
             weights = []
             if table.weight:
-                values = _weights(rows, table.weight)
+                values = as_weights(rows.column(table.weight), partial(rows.place, table.weight))
                 weights = [values.astype(np.float32)]
                 rounded += int(np.count_nonzero((weights[0] != values) & (values == np.floor(values))))
             if wrong.any():
@@ -187,18 +187,3 @@ def _unknown(finder: Finder, column: pa.Array, row: int) -> str:
     no_number = finder.kind == "whole" and isinstance(value, str) and not CANONICAL.fullmatch(value)
     number = f"{short(repr(value), 80)} is not a whole number as they are usually written; " if no_number else ""
     return number + finder.unknown(column, row)
-
-
-def _weights(rows: tables.Rows, name: str) -> np.ndarray:
-    """Weights float64 `[rows]`, finite in 32 bits."""
-    column = rows.column(name)
-    if kind_of(column) not in ("whole", "number", "decimal", "empty"):
-        raise InputError(f"{rows.place(name)}: weights are {column.type}, and should be numbers")
-    values = to_numpy(column.cast(pa.float64(), safe=False), math.nan)
-    with np.errstate(over="ignore"):
-        wrong = ~np.isfinite(values.astype(np.float32))
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        found = "missing" if np.isnan(values[row]) else f"{values[row]:g}"
-        raise InputError(f"{rows.place(name, row)}: {found}, and a weight is to be a finite number of 32 bits")
-    return values
