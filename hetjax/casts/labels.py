@@ -26,7 +26,7 @@ class Categories(NamedTuple):
     """Labels with the names of all classes, in their order.
 
     Attributes:
-      codes: class numbers `[nodes]`, -1 where there is none.
+      codes: class numbers `[nodes]`, -1 where there is none; or names of classes, missing where there is none.
       categories: the name of every class.
     """
 
@@ -48,8 +48,12 @@ def as_labels(given: Any, place: str) -> tuple[np.ndarray, Ids | None]:
         names = [str(name) for name in as_column(given.categories, place).to_pylist()]
         codes = as_dense(given.codes, place)
         several = codes.ndim == 2 and codes.shape[1] != 1
-        numbers = _matrix(codes, place)[0] if several else class_numbers(as_column(codes.reshape(-1), place), place)
-        return _checked(numbers, len(names), place), Ids(names)
+        if several:
+            return _checked(_matrix(codes, place)[0], len(names), place), Ids(names)
+        column = as_column(codes.reshape(-1), place)
+        if kind_of(column) == "text":
+            return encoded(class_names(column, place, MISSING - set(names)), place, names)
+        return _checked(class_numbers(column, place), len(names), place), Ids(names)
     shape: tuple[int, ...] = tuple(getattr(given, "shape", ()))
     if (len(shape) == 2 and shape[1] != 1) or (not shape and _is_nested(given)):
         return _matrix(given, place)
