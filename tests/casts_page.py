@@ -8,8 +8,8 @@ from tests.casts_table import ENDS, FEATURES, IDS, LABELS, LEFT_OUT, MASKS, REFU
 HEAD = """# What a value means
 
 Every way of giving hetjax a graph reads columns by one table: arrays and lists, pandas, polars, Arrow, dictionaries, networkx,
-PyG, DGL, and tables in files. The tests run every row below at every door that has such columns; this page is made from them,
-by `tests/casts_page.py`.
+PyG, DGL, tables in csv, parquet and HDF5, and arrays in `.npz`. The tests run every row below at every one of these that has such
+columns; this page is generated from them.
 
 What hetjax takes by name, by position or by kind it says in one line that names the columns, by Python's logger "hetjax". What it
 cannot take ends with one line that says what was found and what should be there (`hetjax.system.errors.InputError`; exit status 2 on the
@@ -17,10 +17,20 @@ command line).
 
 **Missing** is every null, `None`, NaN, NaT and `pandas.NA`, and in columns of texts the words `NA`, `N/A`, `NaN`, `nan`, `null`,
 `NULL`, `None`, `<NA>`, `#N/A` and the empty text, in exactly these spellings. Ids are as they are: an id may be called `NA`.
+
+Files differ where their format cannot give a kind of value, or where a configuration replaces a rule:
+
+- A cell of csv is a text. Labels and ids are read as the texts that are written, and whole numbers are told by their digits. The rows below
+  list what csv reads where that is another value. An empty cell is missing.
+- HDF5 and `.npz` have no missing texts or whole numbers. `.npz` has class numbers and node numbers, and no texts for them; texts
+  `class_names` and `node_names` name them.
+- In tables the configuration chooses the columns, so a feature that is no number is refused rather than left out. `fill` of a transform
+  says which number a missing one becomes, and `null_values` says which words are missing. Splits are shares,
+  ranges of a column (`split_by`) or files of ids, so there is no column `split` and there are no masks.
 """
 ROLES = {
     "Labels": (
-        "Whole numbers are class numbers, from 0; texts and booleans are names of classes, in their order; texts that are all whole numbers are in the order of these. Missing values and -1 are nodes without a label. Categories keep their order.",
+        "Whole numbers are class numbers, from 0; texts and booleans are names of classes, in their order; texts that are all whole numbers are in the order of these. Missing values and -1 are nodes without a label. Categories keep their order. A class that no node has keeps its number: labels 0 and 2 are of 3 classes. In tables whole numbers are names, which a line says, where 0 is none of them or more than half are left out; elsewhere integers are always class numbers.",
         LABELS,
     ),
     "Ids of nodes": ("Whole numbers of 64 bits, or texts, each once.", IDS),
@@ -59,9 +69,13 @@ def _rows(cases: list[Case]) -> str:
     rows = []
     for case in cases:
         example = ", ".join(_shown(value) for value in case.values)
-        becomes = case.becomes if case.becomes in (REFUSED, LEFT_OUT) else ", ".join(map(_result, case.becomes))
-        rows.append(f"| {_cell(case.kind)} | {_cell(example)} | {_cell(becomes)}{_line(case)} |")
+        csv = "" if case.csv is None else f"; in csv {_values(case.csv)}"
+        rows.append(f"| {_cell(case.kind)} | {_cell(example)} | {_cell(_values(case.becomes))}{_line(case)}{csv} |")
     return "\n".join(rows)
+
+
+def _values(becomes: Any) -> str:
+    return becomes if becomes in (REFUSED, LEFT_OUT) else ", ".join(map(_result, becomes))
 
 
 def _line(case: Case) -> str:

@@ -33,6 +33,7 @@ class Case(NamedTuple):
       dtype: numpy's, where the kind has one of its own; or `category`, `dictionary` or `Int64`, which some doors alone have.
       ids: the ids that nodes have, where edges are looked up.
       said: what a line says of it; empty: nothing need be said.
+      csv: what it becomes in csv, where a cell is a text alone; None: the same.
     """
 
     role: str
@@ -42,19 +43,21 @@ class Case(NamedTuple):
     dtype: str = ""
     ids: Sequence[Any] = ()
     said: str = ""
+    csv: Any = None
 
 
 LABELS = [
     Case("label", "integers", [0, 1, 0], [0, 1, 0]),
     Case("label", "integers with -1", [0, -1, 1], [0, None, 1]),
+    Case("label", "integers of which one is left out", [0, 2, 2], [0, 2, 2]),
     Case("label", "unsigned integers", [0, 1, 2], [0, 1, 2], "uint8"),
     Case("label", "unsigned integers of 64 bits", [0, 1, 1], [0, 1, 1], "uint64"),
     Case("label", "integers with missing ones", [0, None, 1], [0, None, 1], "Int64"),
     Case("label", "other negative integers", [0, -2, 1], REFUSED),
     Case("label", "whole floats with NaN", [0.0, float("nan"), 1.0], [0, None, 1], "float64"),
     Case("label", "whole floats with -1.0", [0.0, -1.0, 1.0], [0, None, 1], "float32"),
-    Case("label", "floats with a fraction", [0.5, 1.0, 0.0], REFUSED, "float64"),
-    Case("label", "floats with inf", [0.0, float("inf"), 1.0], REFUSED, "float64"),
+    Case("label", "floats with a fraction", [0.5, 1.0, 0.0], REFUSED, "float64", csv=["0.5", "1.0", "0.0"]),
+    Case("label", "floats with inf", [0.0, float("inf"), 1.0], REFUSED, "float64", csv=["0.0", "inf", "1.0"]),
     Case("label", "texts", ["b", "a", "b"], ["b", "a", "b"]),
     Case("label", "texts with None", ["b", None, "a"], ["b", None, "a"]),
     *(
@@ -65,36 +68,52 @@ LABELS = [
     ),
     Case("label", "texts with '-1'", ["b", "-1", "a"], ["b", None, "a"]),
     Case("label", "texts of whole numbers", ["10", "9", "-1"], ["10", "9", None]),
-    Case("label", "booleans with a missing one", [True, False, None], ["true", "false", None], "boolean"),
+    Case("label", "texts of whole numbers, some with .0", ["1.0", "1", "-1"], ["1", "1", None]),
+    Case(
+        "label",
+        "booleans with a missing one",
+        [True, False, None],
+        ["true", "false", None],
+        "boolean",
+        csv=["True", "False", None],
+    ),
     Case("label", "whole decimals", [decimal.Decimal("1"), None, decimal.Decimal("0")], [1, None, 0]),
-    Case("label", "decimals with a fraction", [decimal.Decimal("0.5"), decimal.Decimal("1.0")], REFUSED),
+    Case(
+        "label",
+        "decimals with a fraction",
+        [decimal.Decimal("0.5"), decimal.Decimal("1.0")],
+        REFUSED,
+        csv=["0.5", "1.0"],
+    ),
     Case("label", "a dictionary with null", ["y", None, "x"], ["y", None, "x"], "dictionary"),
     Case("label", "a category with a missing one", ["y", None, "x"], ["y", None, "x"], "category"),
-    Case("label", "times", [TIME, TIME, TIME], REFUSED),
+    Case("label", "times", [TIME, TIME, TIME], REFUSED, csv=[str(TIME)] * 3),
     Case("label", "lists", [[0, 1, 2], [1], [0]], REFUSED),
-    Case("label", "texts and numbers", ["a", 1, "b"], REFUSED),
+    Case("label", "texts and numbers", ["a", 1, "b"], REFUSED, csv=["a", "1", "b"]),
 ]
 IDS = [
     Case("id", "integers", [7, 5, 6], [7, 5, 6]),
     Case("id", "unsigned integers", [7, 5, 6], [7, 5, 6], "uint64"),
-    Case("id", "unsigned integers from 2^63", [2**63, 5, 6], REFUSED, "uint64"),
+    Case("id", "unsigned integers from 2^63", [2**63, 5, 6], REFUSED, "uint64", csv=[str(2**63), "5", "6"]),
     Case("id", "integers above 2^53", [2**60 + 1, 2**60, 1], [2**60 + 1, 2**60, 1]),
-    Case("id", "whole floats", [7.0, 5.0, 6.0], [7, 5, 6], "float64"),
-    Case("id", "floats above 2^53", [2.0**53, 5.0, 6.0], REFUSED, "float64"),
-    Case("id", "floats with a fraction", [7.5, 5.0, 6.0], REFUSED, "float64"),
-    Case("id", "floats with NaN", [7.0, float("nan"), 6.0], REFUSED, "float64"),
+    Case("id", "whole floats", [7.0, 5.0, 6.0], [7, 5, 6], "float64", csv=["7.0", "5.0", "6.0"]),
+    Case("id", "floats above 2^53", [2.0**53, 5.0, 6.0], REFUSED, "float64", csv=[str(2.0**53), "5.0", "6.0"]),
+    Case("id", "floats with a fraction", [7.5, 5.0, 6.0], REFUSED, "float64", csv=["7.5", "5.0", "6.0"]),
+    Case("id", "floats with NaN", [7.0, float("nan"), 6.0], REFUSED, "float64", csv=["7.0", "nan", "6.0"]),
     Case("id", "texts", ["a", "07", "7"], ["a", "07", "7"]),
     Case("id", "texts with None", ["a", None, "b"], REFUSED),
     Case("id", "the same twice", ["a", "b", "a"], REFUSED),
     Case("id", "booleans", [True, False, True], REFUSED),
-    Case("id", "decimals with a fraction", [decimal.Decimal("1.5"), decimal.Decimal("2.5")], REFUSED),
-    Case("id", "times", [TIME, datetime.datetime(1971, 1, 1)], REFUSED),
+    Case(
+        "id", "decimals with a fraction", [decimal.Decimal("1.5"), decimal.Decimal("2.5")], REFUSED, csv=["1.5", "2.5"]
+    ),
+    Case("id", "times", [TIME, datetime.datetime(1971, 1, 1)], REFUSED, csv=[str(TIME), "1971-01-01 00:00:00"]),
     Case("id", "lists", [[1], [2]], REFUSED),
     Case("id", "a dictionary", ["y", "z", "x"], ["y", "z", "x"], "dictionary"),
 ]
 ENDS = [
     Case("edge end", "integers", [8, 7], [8, 7], ids=[7, 8]),
-    Case("edge end", "whole floats", [8.0, 7.0], [8, 7], "float64", [7, 8]),
+    Case("edge end", "whole floats", [8.0, 7.0], [8, 7], "float64", [7, 8], csv=REFUSED),
     Case("edge end", "floats with NaN", [8.0, float("nan")], REFUSED, "float64", [7, 8]),
     Case("edge end", "texts", ["b", "a"], ["b", "a"], ids=["a", "b"]),
     Case("edge end", "a text that no node has", ["b", "c"], REFUSED, ids=["a", "b"]),
@@ -131,7 +150,7 @@ MASKS = [
 WEIGHTS = [
     Case("weight", "integers", [1, 2, 3], [1, 2, 3]),
     Case("weight", "floats", [0.5, 2.0, 3.0], [0.5, 2, 3], "float64"),
-    Case("weight", "integers above 2^24", [2**24 + 1, 1, 1], [2**24, 1, 1], said="rounded"),
+    Case("weight", "integers above 2^24", [2**24 + 1, 1, 1], [2**24, 1, 1], said="round"),
     Case(
         "weight", "decimals", [decimal.Decimal("0.5"), decimal.Decimal("1.5"), decimal.Decimal("2.5")], [0.5, 1.5, 2.5]
     ),
@@ -145,11 +164,11 @@ WEIGHTS = [
 FEATURES = [
     Case("feature", "integers", [1, 2, 3], [1, 2, 3]),
     Case("feature", "integers with missing ones", [1, None, 3], REFUSED, "Int64"),
-    Case("feature", "integers above 2^24", [2**24 + 1, 0, 1], [2**24, 0, 1], said="rounded"),
+    Case("feature", "integers above 2^24", [2**24 + 1, 0, 1], [2**24, 0, 1], said="round"),
     Case("feature", "floats", [0.5, 2.0, 3.0], [0.5, 2, 3], "float64"),
     Case("feature", "floats with NaN", [0.5, float("nan"), 3.0], REFUSED, "float64"),
     Case("feature", "floats with inf", [0.5, float("inf"), 3.0], REFUSED, "float64"),
-    Case("feature", "booleans", [True, False, True], [1, 0, 1], "bool"),
+    Case("feature", "booleans", [True, False, True], [1, 0, 1], "bool", csv=REFUSED),
     Case(
         "feature", "decimals", [decimal.Decimal("0.5"), decimal.Decimal("1.5"), decimal.Decimal("2.5")], [0.5, 1.5, 2.5]
     ),
@@ -220,24 +239,25 @@ def columns(case: Case, column: Column) -> dict[str, Any] | None:
 
 
 def result(graph: HetGraph, case: Case) -> Any:
-    """What a graph has in the case's role, as `Case.becomes` says it."""
-    count = graph.schema.nodes["n"]
+    """Return the values that a graph has in the case's role, as `Case.becomes` gives them."""
+    node_type = graph.schema.target
+    count = graph.schema.nodes[node_type]
     if case.role == "label":
         names = graph.names.classes
         return [None if code < 0 else int(code) if names is None else names[code] for code in graph.labels]
     if case.role == "id":
-        return back.node_ids(graph, "n")
+        return back.node_ids(graph, node_type)
     if case.role == "split":
         return [next((name for name, ids in graph.splits.items() if node in ids), None) for node in range(count)]
     if case.role == "mask":
         return [node in graph.splits["train"] for node in range(count)]
     if case.role == "feature":
-        return graph.features["n"].ravel().tolist() if "n" in graph.features else LEFT_OUT
+        return graph.features[node_type].ravel().tolist() if node_type in graph.features else LEFT_OUT
     _, source, target, weights = next(iter(back.edge_lists(graph)))
     if case.role == "weight":
         assert weights is not None and source.tolist() == target.tolist()
         return weights.tolist()
-    ids = back.node_ids(graph, "n")
+    ids = back.node_ids(graph, node_type)
     return [ids[number] for number in source[np.argsort(target, kind="stable")]]
 
 
@@ -351,4 +371,8 @@ WHOLE = (
     "networkx",
     "PyG",
     "DGL",
-)  # where features are one array, of which nothing is left out
+    "csv",
+    "parquet",
+    "HDF5",
+    "npz",
+)  # where features are one array, or the user chooses their columns: nothing is left out

@@ -171,6 +171,30 @@ def test_what_is_wrong_is_said(changes, message):
         authors(**changes)
 
 
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (["b", "NA", "a"], [1, -1, 0]),
+        (["b", None, float("nan")], [1, -1, -1]),
+        ([1.0, float("nan"), 0.0], [1, -1, 0]),
+        ([np.int8(1), -1, 0], [1, -1, 0]),
+        (["b", "c", "a"], "row 2: class 'c' is not among a, b"),
+        ([2, 0, 0], "class 2 of node 0"),
+        ([True, False, True], "bool, and should be whole numbers"),
+    ],
+)
+def test_labels_of_networkx_with_classes_are_cast_as_others(labels, expected):
+    graph = networkx.DiGraph(classes=["a", "b"])
+    for node, label in enumerate(labels):
+        graph.add_node(node, y=label)
+    graph.add_edge(0, 1)
+    if isinstance(expected, str):
+        with pytest.raises(InputError, match=expected):
+            hetjax.from_networkx(graph)
+    else:
+        assert hetjax.from_networkx(graph).labels.tolist() == expected
+
+
 def test_a_plain_networkx_graph_is_taken():
     club = networkx.karate_club_graph()
     for _, about in club.nodes(data=True):

@@ -8,6 +8,7 @@ Every door (arrays, frames, networkx, PyG, DGL, and tables that are read from fi
 - `labels.as_labels`, `labels.class_names`: class numbers and the names of classes.
 - `splits.as_splits`, `splits.from_words`, `splits.from_masks`: the nodes of each split.
 - `numbers.from_columns`, `numbers.as_features`, `numbers.as_weights`: numbers of 32 bits, and a line for those that are rounded.
+- `rows.as_matrix`, `rows.as_weights`: the same of some rows of a table that is read in pieces.
 - `edges.as_ends`, `roles.edge_columns`: the ends of edges, by the names of columns where there are some.
 - `reverses.missing_reverses`: the relations whose reverse is added.
 

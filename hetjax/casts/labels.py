@@ -1,7 +1,7 @@
 """Labels: class numbers, or names of classes; and what stands for a label that is not known."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from hetjax.graph.schema import MOST_CLASSES
 from hetjax.system.errors import InputError, short
 
 NO_CLASS = "-1"  # of a node without a label, where labels are texts
+CLASS_NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 WHOLE = re.compile(r"-?[0-9]{1,18}(\.0+)?")
 
 
@@ -25,7 +26,7 @@ class Categories(NamedTuple):
     """Labels with the names of all classes, in their order.
 
     Attributes:
-      codes: class numbers `[nodes]`, -1 where there is none.
+      codes: class numbers `[nodes]`, -1 where there is none; or names of classes, missing where there is none.
       categories: the name of every class.
     """
 
@@ -47,8 +48,12 @@ def as_labels(given: Any, place: str) -> tuple[np.ndarray, Ids | None]:
         names = [str(name) for name in as_column(given.categories, place).to_pylist()]
         codes = as_dense(given.codes, place)
         several = codes.ndim == 2 and codes.shape[1] != 1
-        numbers = _matrix(codes, place)[0] if several else class_numbers(as_column(codes.reshape(-1), place), place)
-        return _checked(numbers, len(names), place), Ids(names)
+        if several:
+            return _checked(_matrix(codes, place)[0], len(names), place), Ids(names)
+        column = as_column(codes.reshape(-1), place)
+        if kind_of(column) == "text":
+            return encoded(class_names(column, place, MISSING - set(names)), place, names)
+        return _checked(class_numbers(column, place), len(names), place), Ids(names)
     shape: tuple[int, ...] = tuple(getattr(given, "shape", ()))
     if (len(shape) == 2 and shape[1] != 1) or (not shape and _is_nested(given)):
         return _matrix(given, place)
@@ -98,19 +103,46 @@ def class_names(column: pa.Array, place: str, words: Collection[str] = MISSING) 
     return _whole(column, place).cast(pa.large_string())
 
 
-def encoded(names: pa.Array, place: str) -> tuple[np.ndarray, Ids]:
-    """Return class numbers int32 `[nodes]` of names of classes, in the order of the names; -1 where one is missing or `-1`."""
+def encoded(names: pa.Array, place: str, classes: Sequence[str] = (), numbers: bool = False) -> tuple[np.ndarray, Ids]:
+    """Return class numbers int32 `[nodes]` of names of classes, -1 where one is missing or `-1`; and the names of all classes.
+
+    Args:
+      classes: all names in their order, among which `-1` may be one; without them those that are there, whole numbers by number.
+      numbers: names that are whole numbers from 0 are class numbers, unless more are left out than are there.
+
+    Raises:
+      InputError: a name that is none of `classes`, or too many classes.
+    """
     coded = names.dictionary_encode()
     distinct = alike(coded.dictionary.to_pylist(), place)
-    known = {name for name in distinct if name != NO_CLASS}
-    classes = (
-        sorted(known, key=lambda name: (int(name), name))
-        if all(WHOLE.fullmatch(name) for name in known)
-        else sorted(known)
-    )
-    numbered = {name: number for number, name in enumerate(classes)}
+    known = {name for name in distinct if name != NO_CLASS or name in classes}
+    ordered = list(classes) or (_class_numbers(known) if numbers else []) or _in_order(known)
+    if len(ordered) > MOST_CLASSES:
+        raise InputError(f"{place}: {len(ordered):,} classes, over {MOST_CLASSES:,}")
+    numbered = {name: number for number, name in enumerate(ordered)}
     found = np.array([*(numbered.get(name, UNLABELLED) for name in distinct), UNLABELLED], np.int32)
-    return found[to_numpy(coded.indices, len(distinct))], Ids(pa.array(classes, pa.large_string()))
+    which = to_numpy(coded.indices, len(distinct))
+    wrong = np.array([*(name in known and name not in numbered for name in distinct), False])[which]
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        name = short(repr(distinct[which[row]]), 80)
+        raise InputError(f"{place}: row {row + 1}: class {name} is not among {short(', '.join(ordered))}")
+    return found[which], Ids(pa.array(ordered, pa.large_string()))
+
+
+def _class_numbers(names: Collection[str]) -> list[str]:
+    """Return all class numbers up to the largest, where names are such from 0 and at most half are left out; else none."""
+    if "0" not in names or not all(CLASS_NUMBER.fullmatch(name) for name in names):
+        return []
+    count = max(map(int, names)) + 1
+    return list(map(str, range(count))) if count <= 2 * len(names) else []
+
+
+def _in_order(names: Collection[str]) -> list[str]:
+    """Return names of classes in their order; if all are whole numbers, by number."""
+    if all(WHOLE.fullmatch(name) for name in names):
+        return sorted(names, key=lambda name: (int(name), name))
+    return sorted(names)
 
 
 def alike(names: list[str], place: str) -> list[str]:

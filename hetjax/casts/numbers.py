@@ -15,6 +15,7 @@ from hetjax.system.errors import InputError, short
 from hetjax.system.logs import log
 
 DAY = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
+WEIGHTS = "whole", "number", "decimal"  # kinds of columns
 FLOAT32 = np.dtype(np.float32)
 
 
@@ -55,6 +56,21 @@ def of_one_type(matrix: np.ndarray, place: str, say: bool = True) -> np.ndarray:
     rounded = dtype.kind == "f" and not is_exact(matrix, cast)
     if say or (rounded and matrix.dtype.kind != "f"):  # of a list's numbers nobody chose the type
         log.warning("%s: %s cast to %s%s", place, matrix.dtype, dtype, ", rounded" if rounded else "")
+    return cast
+
+
+def narrowed(values: np.ndarray, place: str) -> np.ndarray:
+    """Return numbers as the smallest type of features that holds them exactly, float32 if none does; a line says which are rounded.
+
+    An array whose type is as small as that is returned as it is, so that a mapped file stays mapped.
+    """
+    dtype = narrowest(values)
+    if values.dtype in FEATURE_TYPES and values.dtype.itemsize == dtype.itemsize:
+        return values
+    with np.errstate(over="ignore"):  # what does not fit is infinite, and refused
+        cast = values.astype(dtype)
+    if values.dtype.kind in "iu" and dtype.kind == "f" and not is_exact(values, cast):
+        log.warning("%s: whole numbers are rounded to %s", place, dtype)
     return cast
 
 
@@ -115,7 +131,7 @@ def as_weights(given: Any, place: str) -> np.ndarray:
     kind = kind_of(column)
     if not len(column):
         return np.empty(0, np.float32)
-    if kind not in ("whole", "number", "decimal"):
+    if kind not in WEIGHTS:
         words = "missing, all of them" if kind == "empty" else str(column.type)
         raise InputError(f"{place}: weights are {words}, and should be numbers")
     values = _values(column, place, "edge")

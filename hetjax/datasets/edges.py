@@ -30,9 +30,9 @@ def read(folder: str | Path, options: Options | None = None) -> HetGraph:
     if not folder.is_dir():
         raise InputError(f"{folder}: is no folder; it should hold a list of edges and labels.npy")
     labels = load_array(folder / "labels.npy")
-    if labels.ndim not in (1, 2) or labels.dtype.kind not in "iub":
+    if labels.ndim not in (1, 2) or labels.dtype.kind not in "iufb":
         found = f"{labels.dtype} {labels.shape}"
-        raise InputError(f"{folder / 'labels.npy'}: {found}, and should be integers (nodes,) or (nodes, classes)")
+        raise InputError(f"{folder / 'labels.npy'}: {found}, and should be class numbers (nodes,) or (nodes, classes)")
     edges = _edges(folder, len(labels))
     features = load_array(folder / "features.npy") if (folder / "features.npy").exists() else None
     if features is not None and (features.ndim != 2 or len(features) != len(labels)):

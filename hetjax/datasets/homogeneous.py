@@ -1,16 +1,18 @@
 """Graphs of one kind of node and edge: a `HetGraph` of the node type `node` and the relation `edge`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from hetjax.casts.narrow import narrowest
+from hetjax.casts import numbers
+from hetjax.casts.labels import as_labels
+from hetjax.casts.numbers import narrowed
 from hetjax.datasets.splits import Shipped, Split, divide
 from hetjax.graph.csc import as_weights
-from hetjax.graph.hetgraph import FEATURE_TYPES, NO_FILES, UNLABELLED, HetGraph, build, check_ids
+from hetjax.graph.hetgraph import NO_FILES, UNLABELLED, HetGraph, build, check_ids
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import MOST_CLASSES, Relation, Schema
 from hetjax.system.errors import InputError
@@ -65,7 +67,7 @@ def assemble(
     Args:
       edges: as they were read.
       features: numbers `[nodes, width]`, or None: a model learns them.
-      labels: integers `[nodes]`, -1 where there is none; or 0 and 1 `[nodes, classes]`, with rows of -1.
+      labels: `[nodes]`, as `hetjax.casts.labels.as_labels` reads them; or 0 and 1 `[nodes, classes]`, with rows of -1.
       shipped: the splits that came with them.
       options: what is made of them.
       where: the file or folder to name in an error.
@@ -76,8 +78,10 @@ def assemble(
       InputError: for the first thing that is wrong.
     """
     named = len(names.classes) if names and names.classes is not None else 0
-    label_file = files.get("labels", where)
-    labels = _class_numbers(labels, label_file)
+    label_file = files.get("labels", f"{where}: labels")
+    labels, own = as_labels(labels, label_file)
+    if own is not None and not named:
+        names, named = replace(names or Names(), classes=own), len(own)
     classes = _classes(labels, named, label_file)
     if not 1 <= classes <= MOST_CLASSES:
         raise InputError(f"{label_file}: labels of {classes} classes, outside 1..{MOST_CLASSES}")
@@ -88,21 +92,11 @@ def assemble(
     return build(schema, {EDGE: ends}, matrices, labels, splits, where, names, files)
 
 
-def _class_numbers(labels: np.ndarray, where: str) -> np.ndarray:
-    """Labels of a type that holds -1 too."""
-    if labels.dtype.kind == "u" and (labels >= 2**31).any():
-        node = int(np.argmax((labels >= 2**31).reshape(len(labels), -1).any(axis=1)))
-        raise InputError(f"{where}: label {labels[node].max()} of node {node} is no class number")
-    return labels.astype(np.int64) if labels.dtype.kind in "ub" and labels.ndim == 1 else labels
-
-
 def _classes(labels: np.ndarray, named: int, where: str) -> int:
     """How many classes there are: no more than nodes, or than have a name."""
     if labels.ndim == 2:
         return labels.shape[1]
-    most, least = int(labels.max(initial=UNLABELLED)), int(labels.min(initial=UNLABELLED))
-    if least < UNLABELLED:
-        raise InputError(f"{where}: label {least} of node {np.argmin(labels)} is below {UNLABELLED}, which is for none")
+    most = int(labels.max(initial=UNLABELLED))
     if most < 0:
         raise InputError(f"{where}: {len(labels)} nodes, and none has a label")
     if most >= max(len(labels), named):
@@ -120,7 +114,7 @@ def _edges(edges: Edges, nodes: int, options: Options, where: str) -> tuple[np.n
     source, target = (np.asarray(ids, np.int32) for ids in edges[:2])
     weights = edges.weights if options.edge_weights else None
     if weights is not None:
-        weights = as_weights(weights, len(source), where)
+        weights = as_weights(numbers.as_weights(weights, f"{where}: weights"), len(source), where)
         weights = None if (weights == 1).all() else weights
     if options.undirected:
         source, target, weights = undirected(Edges(source, target, weights), nodes)
@@ -150,11 +144,7 @@ def _features(matrix: np.ndarray, options: Options, where: str) -> np.ndarray:
         raise InputError(f"{where}: features are {matrix.dtype} {matrix.shape}, and should be numbers (nodes, width)")
     if options.normalize_features == "row":
         return _normalised(matrix)
-    dtype = narrowest(matrix)
-    if matrix.dtype in FEATURE_TYPES and matrix.dtype.itemsize == dtype.itemsize:
-        return matrix  # as it is, so that what is mapped stays so
-    with np.errstate(over="ignore"):  # what does not fit is infinite, and refused
-        return matrix.astype(dtype)
+    return narrowed(matrix, f"{where}: features")
 
 
 def _normalised(matrix: np.ndarray) -> np.ndarray:

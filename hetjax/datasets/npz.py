@@ -13,8 +13,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from hetjax.casts.column import as_column
+from hetjax.casts.numbers import narrowed
+from hetjax.casts.splits import as_mask
 from hetjax.datasets import packed
-from hetjax.datasets.homogeneous import NODE, Edges, Options, assemble, names_of, narrowest
+from hetjax.datasets.homogeneous import NODE, Edges, Options, assemble, names_of
 from hetjax.datasets.splits import Shipped
 from hetjax.graph import npy
 from hetjax.graph.hetgraph import SPLITS, HetGraph, check_ids
@@ -152,7 +155,7 @@ def _required(archive: Archive, spellings: Sequence[Spelling], what: str, *known
 
 
 def _labels(archive: Archive, names: Sequence[str]) -> np.ndarray:
-    return archive.array(names[0], "iub", ("nodes",), ("nodes", "classes"))
+    return archive.array(names[0], NUMBERS, ("nodes",), ("nodes", "classes"))
 
 
 def _rows(archive: Archive, names: Sequence[str], rows: int, why: str) -> tuple[np.ndarray, np.ndarray]:
@@ -210,9 +213,9 @@ def _csr_features(archive: Archive, names: Sequence[str], nodes: int) -> np.ndar
     if (places[1:] == places[:-1]).any():
         raise InputError(f"{archive.place(names[1])}: a row has a column twice")
     values = archive.array(names[2], NUMBERS, column.shape)
-    matrix = np.zeros((nodes, width), narrowest(values))
-    with np.errstate(over="ignore"):  # what does not fit is infinite, and refused
-        matrix[ids[row], column] = values
+    values = narrowed(values, archive.place(names[2]))
+    matrix = np.zeros((nodes, width), values.dtype)
+    matrix[ids[row], column] = values
     return matrix
 
 
@@ -230,10 +233,10 @@ def _chosen(archive: Archive, name: str) -> np.ndarray:
     array = archive.array(name, NUMBERS if masks else "iub", ("any",), ("any", "any"))
     if not masks or array.dtype == bool:
         return array
-    wrong = array[(array != 0) & (array != 1)]
-    if len(wrong):
-        raise InputError(f"{archive.place(name)}: {wrong[0]}, and a mask should have 0 and 1, or truth values")
-    return array.astype(bool)
+    place = archive.place(name)
+    if array.ndim == 1:
+        return as_mask(as_column(array, place), place)
+    return np.stack([as_mask(as_column(column, place), place) for column in array.T], axis=1)
 
 
 def _csr(prefix: str) -> tuple[str, ...]:

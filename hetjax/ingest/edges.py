@@ -1,17 +1,17 @@
 """The edges of a graph's relations, each read when it is asked for, so that two are never in memory."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from tqdm import tqdm
 
-from hetjax.casts.column import kind_of
+from hetjax.casts.column import is_text
 from hetjax.casts.ids import CANONICAL
 from hetjax.casts.reverses import missing_reverses
-from hetjax.graph.arrow import to_numpy
+from hetjax.casts.rows import as_weights
 from hetjax.graph.csc import CSC
 from hetjax.graph.grouping import Piece
 from hetjax.graph.pieces import Pieces
@@ -130,13 +130,11 @@ class Edges(Mapping):
 
         others, rounded = set(), 0
         for rows, ends in tables.made(table.files, table.format, kinds, find, self.bar):
-            for name, finder in zip(names, finders):
-                number = pa.types.is_integer(rows.column(name).type) and table.format.name != "csv"
-                others |= {(name, finder.node_type)} if number and finder.kind == "text" else set()
+            others |= _of_other_kind(rows, dict(zip(names, finders))) if table.format.name != "csv" else set()
             wrong = np.minimum(*ends) < 0
             weights = []
             if table.weight:
-                values = _weights(rows, table.weight)
+                values = as_weights(rows.column(table.weight), partial(rows.place, table.weight))
                 weights = [values.astype(np.float32)]
                 rounded += int(np.count_nonzero((weights[0] != values) & (values == np.floor(values))))
             if wrong.any():
@@ -150,9 +148,8 @@ class Edges(Mapping):
             yield (*ends, *weights)
         if rounded:
             log.info(f"{table.place}: column {table.weight!r}: whole numbers that float32 rounds: {rounded:,}")
-        for name, node_type in sorted(others):
-            what = f"whole numbers, which are matched with the texts that are ids of node type {node_type!r}"
-            log.info(f"{table.place}: column {name!r}: {what}")
+        for name, node_type, (given, ids) in sorted(others):
+            log.info(f"{table.place}: column {name!r}: {given} are compared with ids of {node_type!r} that are {ids}")
 
     def _key(self, key: ForeignKey) -> Iterator[tuple[np.ndarray, ...]]:
         """An edge per row that refers to a node; a row that refers to none has none."""
@@ -173,23 +170,20 @@ class Edges(Mapping):
             yield ends[::-1] if key.turned else ends
 
 
+def _of_other_kind(rows: tables.Rows, finders: Mapping[str, Finder]) -> set[tuple[str, str, tuple[str, str]]]:
+    """Return the columns of other kinds than the ids that they are looked up in: name, node type and both kinds."""
+    kinds, found = ("texts", "whole numbers"), set()
+    for name, finder in finders.items():
+        column = rows.column(name).type
+        if pa.types.is_integer(column) and finder.kind == "text":
+            found.add((name, finder.node_type, kinds[::-1]))
+        elif is_text(column) and finder.kind == "whole":
+            found.add((name, finder.node_type, kinds))
+    return found
+
+
 def _unknown(finder: Finder, column: pa.Array, row: int) -> str:
     value = column[row].as_py()
     no_number = finder.kind == "whole" and isinstance(value, str) and not CANONICAL.fullmatch(value)
     number = f"{short(repr(value), 80)} is not a whole number as they are usually written; " if no_number else ""
     return number + finder.unknown(column, row)
-
-
-def _weights(rows: tables.Rows, name: str) -> np.ndarray:
-    """Weights float64 `[rows]`, finite in 32 bits."""
-    column = rows.column(name)
-    if kind_of(column) not in ("whole", "number", "decimal", "empty"):
-        raise InputError(f"{rows.place(name)}: weights are {column.type}, and should be numbers")
-    values = to_numpy(column.cast(pa.float64(), safe=False), math.nan)
-    with np.errstate(over="ignore"):
-        wrong = ~np.isfinite(values.astype(np.float32))
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        found = "missing" if np.isnan(values[row]) else f"{values[row]:g}"
-        raise InputError(f"{rows.place(name, row)}: {found}, and a weight is to be a finite number of 32 bits")
-    return values

@@ -13,25 +13,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tqdm import tqdm
 
-from hetjax.casts.column import is_text, is_time, joined, kind_of
-from hetjax.casts.ids import node_ids, normal
-from hetjax.casts.labels import NO_CLASS, alike, class_names
+from hetjax.casts.column import is_text, is_time, kind_of
+from hetjax.casts.ids import node_ids
+from hetjax.casts.labels import CLASS_NUMBER, class_names, encoded
 from hetjax.casts.words import MISSING, Missing
 from hetjax.datasets.splits import Split, divide
-from hetjax.graph.arrow import to_numpy
 from hetjax.graph.hetgraph import SPLITS, UNLABELLED
 from hetjax.graph.names import Ids
-from hetjax.graph.schema import MOST_CLASSES
 from hetjax.ingest import parquet, tables
 from hetjax.ingest.declared import Format, Label, Pattern
 from hetjax.ingest.finder import Finder
 from hetjax.system.errors import InputError, reading, short
 from hetjax.system.files import read_bytes
+from hetjax.system.logs import log
 
 FILES = {"train": "train", "validation": "valid", "test": "test"}
 KEPT = "graph.json"  # of a store: the configuration with what was fitted
 LARGEST = 2**30  # bytes of a file of ids
-CLASS_NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 NUMBER = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 DATE = re.compile(r"[0-9]{4}(-[0-9]{2}(-[0-9]{2}([ T][0-9:.]+Z?)?)?)?")  # a year first, and parts of a date after it
 
@@ -39,8 +37,8 @@ DATE = re.compile(r"[0-9]{4}(-[0-9]{2}(-[0-9]{2}([ T][0-9:.]+Z?)?)?)?")  # a yea
 def encode(chunks: list[pa.Array], label: Label, explicit: bool = False) -> tuple[np.ndarray, Ids | None, list[str]]:
     """Class numbers int32 `[nodes]`, -1 where there is no label; the classes' names; and what is kept of them for later data.
 
-    Whole numbers from 0 up, of which none is left out, are class numbers. Other values are names, in their order. What is missing,
-    and -1, is no label.
+    Whole numbers from 0, of which at most half are left out, are class numbers. Other values are names, in their order; a line
+    says so of whole numbers. What is missing, and -1, is no label.
 
     Args:
       explicit: whether the table says itself which words are missing.
@@ -52,28 +50,14 @@ def encode(chunks: list[pa.Array], label: Label, explicit: bool = False) -> tupl
     missing = Missing(() if explicit else MISSING - set(label.classes))
     names = [missing.read(c) if is_text(c.type) else class_names(c, place, ()) for c in chunks]
     missing.say(place)
-    coded = joined(names, pa.large_string()).dictionary_encode()
-    distinct = alike(coded.dictionary.to_pylist(), place)
-    known = {text for text in distinct if text != NO_CLASS or NO_CLASS in label.classes}
-    if not known and not label.classes:
+    numbers, ids = encoded(joined(names, pa.large_string()), place, label.classes, numbers=True)
+    classes = ids.values.to_pylist()
+    if not classes:
         raise InputError(f"{place} has no label, and no `classes` are given; {KEPT} of a store has them")
-    ordered = sorted(known)
-    if all(CLASS_NUMBER.fullmatch(text) for text in known):
-        ordered = sorted(known, key=int)
-    classes = list(label.classes) or ordered
-    if len(classes) > MOST_CLASSES:
-        raise InputError(f"{place}: {len(classes):,} classes, over {MOST_CLASSES:,}")
-    numbered = {name: number for number, name in enumerate(classes)}
-    found = np.array([*(numbered.get(text, UNLABELLED) for text in distinct), UNLABELLED], np.int32)
-    which = to_numpy(coded.indices, len(distinct))
-    encoded = found[which]
-    wrong = np.array([*(text in known and text not in numbered for text in distinct), False])[which]
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        words = f"class {short(repr(distinct[which[row]]), 80)} is not among {short(', '.join(classes))}"
-        raise InputError(f"{label.place}: row {row + 1}: {words}")
     plain = classes == [str(number) for number in range(len(classes))]
-    return encoded, None if plain else Ids(classes), classes
+    if not plain and not label.classes and all(map(CLASS_NUMBER.fullmatch, classes)):
+        log.info(f"{place}: whole numbers are names of {len(classes)} classes: {short(', '.join(classes), 80)}")
+    return numbers, None if plain else ids, classes
 
 
 def none(nodes: int) -> tuple[np.ndarray, None, list[str]]:

@@ -5,7 +5,7 @@ of the same values for other data. Missing numbers are an error, unless `fill` s
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,14 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.special import erfinv
 
-from hetjax.casts.column import is_list, is_time
-from hetjax.casts.numbers import days
-from hetjax.graph.arrow import to_numpy
+from hetjax.casts.rows import Place, as_matrix
 from hetjax.system.errors import InputError, short
 
 MOST_CATEGORIES, LONGEST = 2**16, 2**12  # of a column, and bytes of the name of one
 QUANTILES = 10_001  # of what is kept of ranks
-Place = Callable[..., str]  # what an error begins with, of a row of those that are given, or of all
 
 
 class Transform:
@@ -99,30 +96,6 @@ def is_number(value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return abs(value) < 2**64 if isinstance(value, int) else math.isfinite(value)
-
-
-def as_matrix(column: pa.Array, where: Place, missing: bool) -> np.ndarray:
-    """Numbers float64 `[rows, width]`; what is missing is NaN, if it may be."""
-    if is_list(column.type):
-        lengths = pc.unique(pc.list_value_length(column))
-        if len(lengths) != 1 or column.null_count:
-            raise InputError(
-                f"{where()}: lists of {short(str(lengths.to_pylist()))} numbers, and all should be as long"
-            )
-        flat = pc.list_flatten(column)
-        return as_matrix(flat, where, missing).reshape(len(column), -1)
-    if is_time(column.type):
-        column = days(column)
-    kinds = pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null, pa.types.is_decimal
-    if not any(kind(column.type) for kind in kinds):
-        raise InputError(f"{where()}: {column.type}, and should be numbers")
-    values = to_numpy(column.cast(pa.float64(), safe=False), math.nan)
-    wrong = ~np.isfinite(values) if not missing else np.isinf(values)
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        found = "missing" if np.isnan(values[row]) else str(values[row])
-        raise InputError(f"{where(row)}: {found}, and should be a number; `fill` of a transform says what to take")
-    return values[:, None]
 
 
 class Standard(Transform):

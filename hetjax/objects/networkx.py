@@ -151,20 +151,7 @@ def _matrix(rows: list, node_type: str) -> np.ndarray | list:
 def _labels(values: list, classes: list | None, target: str) -> Any:
     if any(isinstance(value, list | tuple | np.ndarray) for value in values):
         return _several(values, classes, target)
-    if classes is None:
-        return values
-    names = {str(name): position for position, name in enumerate(classes)}
-    codes = []
-    for value in values:
-        known = value is not None and value == value and value != -1
-        if known and (type(value) is bool or not isinstance(value, str | int | np.integer)):
-            raise InputError(
-                f"labels of type {target!r}: {short(repr(value), 80)}, and should be a class's name or number"
-            )
-        if known and isinstance(value, str) and value not in names:
-            raise InputError(f"labels of type {target!r}: {short(repr(value), 80)} is not among `classes` of the graph")
-        codes.append(-1 if not known else names[value] if isinstance(value, str) else int(value))
-    return Categories(codes, list(classes))
+    return values if classes is None else Categories(values, list(classes))
 
 
 def _several(values: list, classes: list | None, target: str) -> Any:

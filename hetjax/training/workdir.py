@@ -11,7 +11,7 @@ from typing import TextIO
 import yaml
 
 from hetjax.options import owners, renamed
-from hetjax.options.config import flat
+from hetjax.options.config import Task, flat
 from hetjax.options.run_folder import check_folder
 from hetjax.system import durable, yaml_file
 from hetjax.system.errors import InputError, short
@@ -40,6 +40,7 @@ FIXED = {
 }  # sections that results depend on; others may change when a run is continued
 # Of these, what results do not depend on: `order_costs` is in checkpoints.
 FREE = "train.loggers", "train.order_costs", "train.checkpoint_seconds", "train.recipe", "sampling.threads"
+LATER = {"task.name": Task.name}  # options that runs of before do not record, and what they were
 MOST_SAID = 200  # characters of the names of options that differ
 EPOCHS = "train.epochs"  # which may become more, even of a run that is done, if no schedule is made for so many
 
@@ -160,7 +161,7 @@ class Workdir:
             before = yaml_file.read(file)
         except InputError as error:
             raise InputError(f"{error}; give another --workdir") from error
-        there, here = flat(renamed.content(before)), flat(self.config)
+        there, here = LATER | flat(renamed.content(before)), flat(self.config)
         fewer = there.get(EPOCHS)
         self._longer = isinstance(fewer, int) and fewer < here[EPOCHS] and here["train.schedule"] != "cosine"
         free = {*FREE, *([EPOCHS] if self._longer else [])}
