@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tqdm import tqdm
 
-from hetjax.casts.column import is_text, is_time, kind_of
-from hetjax.casts.ids import node_ids
+from hetjax.casts.column import is_text, is_time, joined, kind_of
+from hetjax.casts.ids import node_ids, normal
 from hetjax.casts.labels import CLASS_NUMBER, class_names, encoded
 from hetjax.casts.words import MISSING, Missing
 from hetjax.datasets.splits import Split, divide
