@@ -9,8 +9,8 @@ import pytest
 import hetjax
 from hetjax.graph.names import Ids
 from hetjax.tasks.known_labels import forgotten, too_few
-from tests.test_recipe import communities, shop
-from tests.test_stacking import run, two_labels
+from tests.support.communities import communities, shop
+from tests.support.stacking import run, two_labels
 
 NAMES = ["art", "law", "tax"]
 

@@ -10,7 +10,7 @@ import yaml
 
 import hetjax
 from hetjax.system.errors import InputError
-from tests.test_command_line import QUICK, ROOT
+from tests.support.commands import QUICK, ROOT
 
 SMALL = [
     *(
