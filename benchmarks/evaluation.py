@@ -18,14 +18,14 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 GRAPHS = {
-    "AIFB": ("rdf", "--data.path", "aifb", "--data.validation_fraction", "0.2"),
-    "MUTAG": ("rdf", "--data.path", "mutag", "--data.validation_fraction", "0.2"),
+    "AIFB": ("rdf", "--data.path", "aifb", "--rdf.validation_fraction", "0.2"),
+    "MUTAG": ("rdf", "--data.path", "mutag", "--rdf.validation_fraction", "0.2"),
     "HGB DBLP": ("hgb", "--data.path", "hgb_dblp"),
     "HGB IMDB": ("hgb", "--data.path", "hgb_imdb"),
-    "Freebase's shape, a tenth": ("synthetic", "--data.schema", "freebase", "--data.scale", "0.1"),
-    "Donor's shape, a tenth": ("synthetic", "--data.schema", "donor", "--data.scale", "0.1"),
-    "IGB-HET's shape, a hundredth": ("synthetic", "--data.schema", "igb-het", "--data.scale", "0.01"),
-    "ogbn-mag's shape, a tenth": ("synthetic", "--data.schema", "ogbn-mag", "--data.scale", "0.1"),
+    "Freebase's shape, a tenth": ("synthetic", "--synthetic.schema", "freebase", "--synthetic.scale", "0.1"),
+    "Donor's shape, a tenth": ("synthetic", "--synthetic.schema", "donor", "--synthetic.scale", "0.1"),
+    "IGB-HET's shape, a hundredth": ("synthetic", "--synthetic.schema", "igb-het", "--synthetic.scale", "0.01"),
+    "ogbn-mag's shape, a tenth": ("synthetic", "--synthetic.schema", "ogbn-mag", "--synthetic.scale", "0.1"),
 }
 MODELS, MODES = ("rgcn", "rgat", "hgt"), ("full", "minibatch")
 EPOCHS = {"full": 8, "minibatch": 4}

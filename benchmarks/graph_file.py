@@ -1,6 +1,6 @@
 """Graphs in one `.npz` that hetjax and its peers read alike.
 
-`python benchmarks/graph_file.py --data.scale 1 --data.classes 0 --out GRAPH.npz` writes one in the shape of ogbn-mag; of the
+`python benchmarks/graph_file.py --synthetic.scale 1 --synthetic.classes 0 --out GRAPH.npz` writes one in the shape of ogbn-mag; of the
 options of `data` (`--help`) any graph that hetjax can read.
 
 `nodes|TYPE` holds a count; `edges|SOURCE|NAME|TARGET` int32 `[2, edges]`; `features|TYPE` float32 `[nodes, width]`;

@@ -105,7 +105,7 @@ def written(name: str, folder: Path) -> Path:
         options = ["--data.format", how, "--data.path", path]
     else:
         schema, _, scale = name.partition(" x ")
-        options = ["--data.schema", schema, "--data.scale", scale, "--data.classes", "0"]
+        options = ["--synthetic.schema", schema, "--synthetic.scale", scale, "--synthetic.classes", "0"]
     file = folder / f"{name.replace(' ', '_')}.npz"
     if file.exists():
         return file

@@ -29,8 +29,9 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.kernels import segment
 from hetjax.kernels.native import platforms
 from hetjax.models import hgt, rgat, rgcn
+from hetjax.options import owners
 from hetjax.options.command_line import run_command
-from hetjax.options.config import Config, Model, Sampling, Train
+from hetjax.options.config import Config, Sampling, Train
 from hetjax.sampling.blocks import Batch
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.registry import make_engine
@@ -44,7 +45,7 @@ def configuration(model: str, batch: int, fanout: str, hidden: int, threads: int
     """A model as the peers have it."""
     own = {} if model == "hgt" else {"self_term": False}  # as the peers' R-GCN and R-GAT
     return Config(
-        model=Model(name=model, hidden=hidden, feature_width=64, **own, **MODELS[model]),
+        model=owners.made_model(name=model, hidden=hidden, feature_width=64, **own, **MODELS[model]),
         sampling=Sampling(batch_size=batch, fanout=tuple(map(int, fanout.split(","))), threads=threads),
         train=Train(epochs=1, learning_rate=0.01),
     )

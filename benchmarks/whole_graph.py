@@ -20,8 +20,9 @@ import bytes_moved
 import jax
 from graph_file import held, read
 
+from hetjax.options import owners
 from hetjax.options.command_line import run_command
-from hetjax.options.config import Config, Model, Sampling, Train
+from hetjax.options.config import Config, Sampling, Train
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.registry import make_engine
 
@@ -33,7 +34,7 @@ def configuration(model: str, hidden: int, heads: int) -> Config:
     own: dict = {"rgat": {"heads": heads, "self_term": False}, "rgcn": {"self_term": False}, "hgt": {"heads": heads}}
     own |= {"gcn": {"head": False}, "gat": {"head": False, "heads": heads, "output_heads": 1}}
     return Config(
-        model=Model(name=model, hidden=hidden, feature_width=64, **own[model]),
+        model=owners.made_model(name=model, hidden=hidden, feature_width=64, **own[model]),
         sampling=Sampling(mode="full"),
         train=Train(epochs=1, learning_rate=0.01),
     )

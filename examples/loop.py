@@ -7,7 +7,8 @@ and meshes are what `hetjax.train` adds to it.
 """
 
 from hetjax.datasets.load import load
-from hetjax.options.config import Config, Data, Model, Sampling, Train
+from hetjax.options.config import Config, Model, Sampling, Train
+from hetjax.options.owners import made_data
 from hetjax.sharding.registry import make_engine
 from hetjax.tasks.metrics import quality
 
@@ -32,7 +33,7 @@ def train(config: Config) -> list[float]:
 if __name__ == "__main__":
     train(
         Config(
-            data=Data(format="synthetic", schema="ogbn-mag", scale=0.01),
+            data=made_data(format="synthetic", schema="ogbn-mag", scale=0.01),
             model=Model(name="rgcn", hidden=64),
             sampling=Sampling(batch_size=512, fanout=(10, 10)),
             train=Train(epochs=3),

@@ -25,6 +25,7 @@ from tqdm import tqdm
 
 import hetjax
 from hetjax.partition import MetaPartitioning, Workload, save
+from hetjax.partition.reports import report
 
 SIZES = {"ogbn-mag": (0.05, 1024), "freebase": (0.04, 128), "donor": (0.02, 1024)}  # scale, batch
 META = "meta-partitioning"
@@ -85,7 +86,7 @@ def main() -> None:
             for number, (name, plan) in enumerate(tqdm(plans.items(), desc=schema, unit="division")):
                 where = folder / f"plan_{schema}_{number}"
                 save(plan, where)
-                loads = [row["expected_load_bytes"] for row in plan.report().rows]
+                loads = [row["expected_load_bytes"] for row in report(plan).rows]
                 with hosts(2, options.rate) as made:
                     found = measure(made, graph, [*RAF, size, f"--raf.plan={where}"], steps, folder)
                 owners = " | ".join(", ".join(root.relation.name for root in roots) for roots in plan.owners)

@@ -28,6 +28,7 @@ matplotlib.use("agg")
 from matplotlib import pyplot as plt
 
 from hetjax.cache.features import Features
+from hetjax.checkpoints.progress import Progress
 from hetjax.datasets.load import load
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.options.command_line import parse
@@ -36,7 +37,6 @@ from hetjax.sampling.whole import whole_graph
 from hetjax.sharding import mesh
 from hetjax.sharding.registry import config_of, make_engine, sections
 from hetjax.tasks import metrics
-from hetjax.training.progress import Progress
 
 OUT = Path(__file__).parent / "results" / "averaging.csv"
 KEYS = ("graph", "model", "every", "seed")
@@ -57,7 +57,7 @@ ROWS: dict[tuple[str, str], tuple[str, list[str]]] = {
             [
                 f"--model.name={name}",
                 *(["--model.heads=8"] if name == "gat" else []),
-                "--data.split=shchur",
+                "--npz.split=shchur",
             ],
         )
         for model, name in NAMES.items()

@@ -94,9 +94,9 @@ def main() -> None:
 
 def setting(schema: str, scale: float, batch: int, steps: int, budget: int, policy: str) -> dict[str, str]:
     return {
-        "data.schema": schema,
-        "data.scale": str(scale),
-        "data.classes": "0",
+        "synthetic.schema": schema,
+        "synthetic.scale": str(scale),
+        "synthetic.classes": "0",
         "model.self_term": "false",
         "sampling.fanout": "[25,20]",
         "sampling.batch_size": str(batch),

@@ -26,7 +26,7 @@ from hetjax.sharding.dependency.shares import Names, Share, nothing, shares
 from hetjax.sharding.dependency.strategy import chosen, everything, sampler_of
 from hetjax.sharding.dependency.work import Work, work
 from hetjax.sharding.strategy import Setup, setup
-from hetjax.train import open_graph
+from hetjax.training.prepare import open_graph
 
 
 class Counted(NamedTuple):

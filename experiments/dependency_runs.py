@@ -71,7 +71,7 @@ def _reddit(out: Path) -> None:
 
 
 def _npz(name: str) -> Callable[[Path], None]:
-    return converted("--data.format=npz", f"--data.path={name}", "--data.split=random")
+    return converted("--data.format=npz", f"--data.path={name}", "--npz.split=random")
 
 
 GRAPHS = {
@@ -82,7 +82,7 @@ GRAPHS = {
     "web": _web,
     "reddit": _reddit,
     "aifb": converted("--data.format=rdf", "--data.path=aifb"),
-    "ogbn-mag": converted("--data.schema=ogbn-mag", f"--data.scale={HUNDREDTH}"),
+    "ogbn-mag": converted("--synthetic.schema=ogbn-mag", f"--synthetic.scale={HUNDREDTH}"),
 }
 USUAL = tuple(name for name in GRAPHS if name != "reddit")  # the graphs of all scripts
 MODELS = {name: "gcn" for name in GRAPHS} | {"ogbn-mag": "rgcn", "aifb": "rgcn"}

@@ -30,7 +30,7 @@ from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.homogeneous import homogeneous
 from hetjax.graph.schema import Relation, Schema
 from hetjax.graph.sizes import sizes
-from hetjax.partition import EdgeCut, edge_cut
+from hetjax.partition import EdgeCut, edge_cut, reports
 from hetjax.partition.dependencies import dependencies
 from hetjax.partition.fennel import fennel, random_order
 
@@ -79,7 +79,7 @@ def row(name: str, graph: HetGraph, parts: int, method: str) -> dict:
     started = time.perf_counter()
     cut = divide(graph, parts, method)
     seconds = time.perf_counter() - started
-    report, layers = cut.report(graph), dependencies(graph, cut)
+    report, layers = reports.report(cut, graph), dependencies(graph, cut)
     nodes = {name: np.bincount(of, minlength=parts) for name, of in cut.nodes.items()}
     return {
         "graph": name,

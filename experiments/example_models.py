@@ -33,7 +33,7 @@ def example(model: str, graph: str) -> str:
 
 def options(model: str, graph: str, seed: int, folder: Path) -> dict[str, str]:
     """Of a run, besides the example's."""
-    seeded = {"data.split_seed": str(seed)}
+    seeded = {"hgb.split_seed": str(seed)}
     if model == "Simple-HGN":
         return seeded
     out = folder / f"{graph}_{seed}_metapaths"

@@ -1,6 +1,6 @@
 """Choose between configurations without the test nodes: quality on held-out training nodes, over many divisions of them.
 
-`HETJAX_DATA=... python experiments/hold_outs.py --example mutag --vary model.bases=10,30 --vary train.l2=0,0.0005` trains
+`HETJAX_DATA=... python experiments/hold_outs.py --example mutag --vary rgcn.bases=10,30 --vary train.l2=0,0.0005` trains
 every combination on the whole graph once per division, in one process, and prints the mean over the divisions of the
 validation micro-F1 (for one label a node: the accuracy) at the epoch where that mean is largest, and at the last. All
 combinations see the same divisions. Rows are appended to `experiments/results/hold_outs.csv`.
@@ -20,14 +20,22 @@ from tqdm import tqdm
 from hetjax.datasets.load import load
 from hetjax.datasets.splits import hold_out
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.options import owners
 from hetjax.options.command_line import parse
-from hetjax.options.config import Config, Data, Model, Sampling, Train
+from hetjax.options.config import Config, Data
+from hetjax.sharding import registry
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
 from hetjax.tasks import metrics
 
 ROOT = Path(__file__).parent.parent
-SECTIONS = {"data": Data, "model": Model, "sampling": Sampling, "train": Train}
+SECTIONS = owners.all_sections()
+
+
+def none_held_out(data: Data) -> dict:
+    """Return the reader's section of options, with no training node held out."""
+    options = owners.reader_options(data)
+    return {data.format: replace(options, validation_fraction=0)} if hasattr(options, "validation_fraction") else {}
 
 
 def curves(config: Config, graphs: list, every: int, bar: tqdm) -> np.ndarray:
@@ -83,9 +91,9 @@ def main() -> None:
         for values in combinations:
             variant = [f"{key}={value}" for key, value in zip(keys, values)]
             made, _ = parse(SECTIONS, [*given, *(f"--{pair}" for pair in variant)], "hold_outs", "", {})
-            config = Config(**made)
+            config = registry.config_of(made)
             if not graphs:
-                graph = load(replace(config.data, validation_fraction=0))
+                graph = load(replace(config.data, own=none_held_out(config.data)))
                 graphs = [divided(graph, options.fraction, division) for division in range(options.divisions)]
             found = curves(config, graphs, options.every, bar)
             mean = found.mean(axis=0)

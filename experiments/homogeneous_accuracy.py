@@ -31,6 +31,8 @@ from runs import ROOT, read_rows, replace_rows
 from tqdm import tqdm
 
 from hetjax.cache.features import Features
+from hetjax.checkpoints.checkpoint import parameters
+from hetjax.checkpoints.progress import Progress
 from hetjax.datasets.load import load
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.options.command_line import parse
@@ -38,18 +40,16 @@ from hetjax.options.config import SECTIONS, Config
 from hetjax.sharding.registry import config_of, make_engine, sections
 from hetjax.sharding.strategy import setup
 from hetjax.tasks import metrics
-from hetjax.training.checkpoint import parameters
-from hetjax.training.progress import Progress
 
 OUT = Path(__file__).parent / "results" / "homogeneous_accuracy.csv"
 KEYS = ("graph", "split", "model", "run")
 Key = tuple[str, str, str]  # the first three of a row
 SPLITS: dict[str, Callable[[int], dict[str, str]]] = {
     "public": lambda run: {},
-    "shipped": lambda run: {"data.split_number": str(run)},
-    "held out": lambda run: {"data.split_seed": str(run)},
-    "shchur": lambda run: {"data.split": "shchur", "data.split_seed": str(run)},
-    "random": lambda run: {"data.split": "random", "data.split_seed": str(run)},
+    "shipped": lambda run: {"npz.split_number": str(run)},
+    "held out": lambda run: {"npz.split_seed": str(run)},
+    "shchur": lambda run: {"npz.split": "shchur", "npz.split_seed": str(run)},
+    "random": lambda run: {"npz.split": "random", "npz.split_seed": str(run)},
 }
 
 

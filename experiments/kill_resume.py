@@ -25,7 +25,7 @@ from orbax.checkpoint import v1 as ocp
 from runs import environment, records, replace_rows
 from tqdm import tqdm
 
-COMMON = "--data.scale 0.005 --data.classes 8 --model.hidden 16 --model.feature_width 16 --model.dropout 0.2 --train.checkpoint_seconds 0.3"
+COMMON = "--synthetic.scale 0.005 --synthetic.classes 8 --model.hidden 16 --model.feature_width 16 --model.dropout 0.2 --train.checkpoint_seconds 0.3"
 MODES = {
     "minibatch": "--sampling.mode minibatch --sampling.batch_size 128 --sampling.fanout [5,4] --train.checkpoint_steps 17",
     "full": "--sampling.mode full",

@@ -39,7 +39,7 @@ def stored(schema: str, scale: float, folder: Path) -> Path:
     """A synthetic graph as a store; from here on runs keep their compiled programs in `folder`."""
     os.environ |= environment(folder)
     out = folder / schema
-    about = ["--data.schema", schema, "--data.scale", str(scale), "--out", str(out)]
+    about = ["--synthetic.schema", schema, "--synthetic.scale", str(scale), "--out", str(out)]
     subprocess.run([sys.executable, "-m", "hetjax.convert", *about], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
     return out
 

@@ -20,6 +20,8 @@ from matplotlib import pyplot
 from runs import ROOT, train
 from tqdm import tqdm
 
+from hetjax.system import yaml_file
+
 
 class Row(NamedTuple):
     """One row of the table.
@@ -166,7 +168,8 @@ def main() -> None:
         def run(task: tuple[str, int]) -> dict:
             name, seed = task
             row, folder = ROWS[name], f"{name.replace(', ', '-').replace(' ', '-')}-{seed}"
-            seeded = {"train.seed": str(seed), "data.split_seed": str(seed)}
+            kind = yaml_file.read(ROOT / "examples" / f"{row.example}.yaml")["data"]["format"]
+            seeded = {"train.seed": str(seed), f"{kind}.split_seed": str(seed)}
             summary = train(options.runs / folder, row.example, row.options | seeded)
             bar.set_description(f"{name}, seed {seed}")
             bar.update()

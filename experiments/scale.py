@@ -33,7 +33,7 @@ def main() -> None:
     out = Path(__file__).parent / "results" / "scale.json"
     parser.add_argument("--out", type=Path, default=out, help="the file to write")
     options = parser.parse_args()
-    data = ["--data.schema", options.schema, "--data.scale", options.scale, "--data.classes", 0]
+    data = ["--synthetic.schema", options.schema, "--synthetic.scale", options.scale, "--synthetic.classes", 0]
     with tempfile.TemporaryDirectory() as folder:
         store, run = Path(folder) / "store", Path(folder) / "run"
         made = measured("hetjax.convert", *data, "--out", store)

@@ -2,7 +2,7 @@
 
 `HETJAX_DATA=... python experiments/sehgnn.py` runs `python -m hetjax.train --config examples/GRAPH_sehgnn.yaml` for every graph and seed. A row goes to
 `experiments/results/sehgnn.csv` after each. A seed decides the weights and which fifth of the training nodes is held out. Test nodes are those of
-`label.dat.test`, all of them labelled. `--set model.metapath_norm=together` trains as the authors' code normalises metapaths, in rows of its own.
+`label.dat.test`, all of them labelled. `--set sehgnn.metapath_norm=together` trains as the authors' code normalises metapaths, in rows of its own.
 `alone` is what the model has before its logits are stacked with those of the baselines, as IMDB's are.
 
 `--precompute` trains nothing: it measures `python -m hetjax.convert --data.metapath_hops ...` of a store, by processor time and by the most memory that the process
@@ -77,12 +77,12 @@ def best_loss(workdir: Path, epoch: int) -> float:
 
 def run(name: str, seed: int, folder: Path, more: dict[str, str]) -> dict:
     """Train once."""
-    given = {"data.split_seed": str(seed), "train.seed": str(seed), "train.baselines": "false"}
+    given = {"hgb.split_seed": str(seed), "train.seed": str(seed), "train.baselines": "false"}
     summary = train(folder / f"{name}_{seed}_run", f"{name}_sehgnn", given | more)
     alone = summary["stacking"].get("model_alone", {})
     return {
         "graph": name,
-        "metapath_norm": more.get("model.metapath_norm", "each"),
+        "metapath_norm": more.get("sehgnn.metapath_norm", "each"),
         "seed": seed,
         "validation_loss": best_loss(folder / f"{name}_{seed}_run", summary["epoch"]),
         "micro_f1": round(100 * summary["test_micro_f1"], 2),

@@ -26,6 +26,7 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.names import Names
 from hetjax.options.command_line import parse
 from hetjax.options.config import Config, Data
+from hetjax.sharding import registry
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
 from hetjax.tasks import baselines, metrics, stacking
@@ -151,7 +152,9 @@ def main() -> None:
     divisions = None
     for values in tqdm(list(itertools.product(*choices)), unit="combination"):
         variant = [f"{key}={value}" for key, value in zip(keys, values)]
-        config = Config(**parse(SECTIONS, [*given, *(f"--{pair}" for pair in variant)], "sehgnn_hold_outs", "", {})[0])
+        config = registry.config_of(
+            parse(SECTIONS, [*given, *(f"--{pair}" for pair in variant)], "sehgnn_hold_outs", "", {})[0]
+        )
         divisions = divisions or Divisions(options.divisions, config.data)
         graphs, started = divisions.graphs(config.data), time.perf_counter()
         results = [

@@ -55,7 +55,7 @@ def written(name: str, folder: Path) -> Path:
     if name == "Google's shape":
         google(file)
         return file
-    options = ["--data.scale", "0.1"]
+    options = ["--synthetic.scale", "0.1"]
     if name in SMALL:
         data = os.environ.get("HETJAX_DATA")
         if not data:

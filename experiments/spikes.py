@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from hetjax.datasets.load import load
 from hetjax.graph import store
-from hetjax.options.config import Data
+from hetjax.options import owners
 
 OUT = ROOT / "experiments" / "results" / "spikes.csv"
 RATE = {"train.learning_rate": "10"}
@@ -38,10 +38,10 @@ def stored(name: str, factor: int, folder: Path) -> Path:
     """The store of a graph whose features are so many times as large."""
     where = folder / f"{name} {factor}"
     if not where.exists():
-        options = {key.removeprefix("data."): value for key, value in ROWS[name].options.items()}
+        options = {key.partition(".")[2]: value for key, value in ROWS[name].options.items()}
         if options["format"] == "store":
             options["path"] = str(yelp(folder).absolute())
-        graph = load(Data(**options))
+        graph = load(owners.made_data(**options))
         larger = {t: np.asarray(x, np.float32) * np.float32(factor) for t, x in graph.features.items()}
         store.save(replace(graph, features=larger), where)
     return where

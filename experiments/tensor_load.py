@@ -27,10 +27,10 @@ from runs import markdown, read_rows, replace_rows
 from tqdm import tqdm
 
 from hetjax.partition import edge_cut
+from hetjax.sharding.columns import slice_of
 from hetjax.sharding.dependency.declared import Options
 from hetjax.sharding.strategy import Setup
 from hetjax.sharding.tensor import costs
-from hetjax.sharding.tensor.columns import slice_of
 
 RESULTS = Path(__file__).parent / "results"
 KEYS = ("graph", "model", "layers", "hidden", "workers", "way")

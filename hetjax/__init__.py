@@ -6,13 +6,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hetjax.system import runtime
+from hetjax.system.version import __version__
 
 if TYPE_CHECKING:
     from hetjax.cache.fetch import fetch_features
     from hetjax.inference.predicting import predict
     from hetjax.inference.serve import Served, load
     from hetjax.inference.trained import Trained
-    from hetjax.inference.trained import train_graph as train
     from hetjax.models.hgnn import HGNN
     from hetjax.objects.arrays import from_arrays
     from hetjax.objects.dgl import from_dgl, to_dgl
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hetjax.objects.networkx import from_networkx, to_networkx
     from hetjax.objects.pyg import from_pyg, to_pyg
     from hetjax.partition import partition
+    from hetjax.train_graph import train_graph as train
 
 __all__ = [
     "HGNN",
@@ -41,7 +42,6 @@ __all__ = [
     "to_pyg",
     "train",
 ]
-__version__ = "0.1.0"
 
 if any(argument == "-m" and module.startswith("hetjax.") for argument, module in pairwise(sys.orig_argv)):
     runtime.hush()  # a command, whose modules are imported now

@@ -5,9 +5,9 @@ import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from hetjax import __version__
 from hetjax.options.command_line import run_command
 from hetjax.system.errors import InputError, short
+from hetjax.system.version import __version__
 
 COMMANDS = {
     "train": "train a model, or go on with a run",

@@ -7,8 +7,9 @@ from pathlib import Path
 from hetjax.datasets.load import load, outline
 from hetjax.graph import checksums, store
 from hetjax.graph.hetgraph import check
+from hetjax.options import owners
 from hetjax.options.command_line import parse, run_command
-from hetjax.options.config import Data
+from hetjax.options.config import SharedData
 from hetjax.system.durable import check_new
 from hetjax.system.errors import InputError
 from hetjax.system.logs import log
@@ -26,17 +27,17 @@ class Options:
 
 def main(arguments: Sequence[str]) -> None:
     """Read or generate a graph, and write it as a store; or read a store, and say whether it is right."""
-    sections = {"": Options, "data": Data}
+    sections = {"": Options, "data": SharedData} | owners.sections(owners.READER)
     instances, _ = parse(
         sections, arguments, "python -m hetjax.convert", "Write a graph as a store, or check a store.", {}
     )
-    options, data = instances[""], instances["data"]
+    options, data = instances.pop(""), owners.data_of(instances)
     if bool(options.out) == bool(options.check):
         raise InputError(
             "--out and --check are given, and should be one or the other" if options.out else "--out is required"
         )
     if options.check:
-        if data != Data():
+        if data != owners.made_data():
             raise InputError("--check reads the store alone: leave the options --data. out")
         _check(options.check)
         return

@@ -7,17 +7,15 @@ bottom: parse, prepare, loop, finish.
 import contextlib
 import logging
 import math
-import os
-import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hetjax import __version__
 from hetjax.options.command_line import check_command, run_command
 from hetjax.system import runtime
+from hetjax.system.version import __version__
 from hetjax.training import run_options
 
 if __name__ == "__main__":
@@ -29,45 +27,33 @@ import numpy as np
 from tqdm import tqdm
 
 from hetjax import models
-from hetjax.datasets.load import Ahead, load, without_metapaths
-from hetjax.graph import inputs
-from hetjax.graph.hetgraph import HetGraph
-from hetjax.graph.sizes import abstract_graph, in_shape_alone, sizes
-from hetjax.graph.statistics import of_no_node
-from hetjax.inference.warm import Warm, warm_start
-from hetjax.kernels import calibration, orders
-from hetjax.kernels.orders import Costs
+from hetjax.checkpoints.checkpoint import Checkpoints
+from hetjax.datasets.load import Ahead
+from hetjax.kernels import orders
 from hetjax.models import precompile
-from hetjax.options.config import Config, Mesh, as_dict, data_path, flat
-from hetjax.partition import Partitioning, read, save
+from hetjax.options.config import Config, as_dict, flat
 from hetjax.processes import digests
 from hetjax.processes.group import ProcessGroup
 from hetjax.processes.launch import process_group
 from hetjax.recipe import recipe
-from hetjax.recipe.trainable import check_trainable
-from hetjax.results import summary
+from hetjax.results import results, summary
 from hetjax.sampling.loader import Drawn
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.evaluate import evaluated_together
-from hetjax.sharding.strategy import Engine, Strategy, setup
+from hetjax.sharding.strategy import Engine, Strategy
 from hetjax.sharding.traffic import Sent
-from hetjax.system import backend
 from hetjax.system.callables import call_as
 from hetjax.system.errors import InputError
-from hetjax.system.logs import counted, hides_bar, log
+from hetjax.system.logs import hides_bar, log
 from hetjax.tasks import baselines, stacking
 from hetjax.tasks.quality import Quality
 from hetjax.tasks.task import Task
-from hetjax.training import guard, meters, progress, saving
-from hetjax.training.checkpoint import Checkpoint, Checkpoints
-from hetjax.training.loggers import Loggers
-from hetjax.training.progress import Progress
-from hetjax.training.records import Records, check_records
+from hetjax.training import guard, saving
+from hetjax.training.prepare import OTHER_GRAPH, prepare
 from hetjax.training.run import Run
 from hetjax.training.workdir import Workdir
 
-OTHER_GRAPH = "{}: the graph of this run was another; give another --workdir"
 COMPILING = 3  # epochs that may compile before the user is told
 
 
@@ -95,18 +81,18 @@ def train(config: Config, path: Path, processes: ProcessGroup, ahead: Ahead | No
     strategy = registry.find(config)
     meshes.provide_cpu_devices(meshes.share_of(config.mesh.axes, processes.count), alone=config.mesh.devices == 1)
     with contextlib.closing(Workdir(path, as_dict(config), processes.first)) as workdir:
-        results = workdir.summary()
-        if results is not None:
+        found = results.summary_of(workdir.summary_file())
+        if found is not None:
             check_graph(config, strategy, path)
-        results = processes.broadcast_object("summary", results)
-        if results is None:
-            results = trained(config, strategy, workdir, processes, ahead)
+        found = processes.broadcast_object("summary", found)
+        if found is None:
+            found = trained(config, strategy, workdir, processes, ahead)
         elif processes.first:
             log.info(
                 f"{workdir.path}: this run is done (a larger --train.epochs goes on, another --workdir starts another); its results:"
             )
         if processes.first:
-            workdir.report(results)
+            results.log_results(found, workdir.path, config.data.format == "synthetic")
 
 
 def check_graph(config: Config, strategy: Strategy, path: Path) -> None:
@@ -142,190 +128,6 @@ def trained(config: Config, strategy: Strategy, workdir: Workdir, processes: Pro
                 run.engine.close()
                 continue
             return finish(run)
-
-
-def prepare(
-    config: Config,
-    strategy: Strategy,
-    workdir: Workdir,
-    processes: ProcessGroup,
-    lowered: int = 0,
-    ahead: Ahead | None = None,
-) -> Run:
-    """Open the graph, divide it, make what trains, and find where the run resumes.
-
-    Args:
-      lowered: how often the guard has lowered the learning rates, if a checkpoint does not say that it was more often.
-      ahead: the graph, where it was read already.
-    """
-    programs, started = meters.ProgramCounter(), time.perf_counter()
-    backend.local_devices()  # what cannot be had is said before a large graph is read
-    graph = open_graph(config, strategy, ahead)
-    if processes.first and (words := of_no_node(graph)):
-        log.warning(words)
-    digest = digests.of_graph(config.data, graph)
-    digests.require("graph", digest, processes)
-    checkpoints = Checkpoints(workdir.file("checkpoints"))
-    checkpoint, done = progress.newest(checkpoints, processes, log.warning)
-    done.lowered = max(lowered, done.lowered)
-    count_orders(config, done, checkpoint, processes)
-    if processes.count == 1:
-        precompile.after_measuring("heads" in models.takes(config.model.name))
-    run_setup = setup(guard.lowered(config, done.lowered), graph, processes, workdir.path)
-    folder = workdir.file(strategy.partition_name(config))
-    partitioning = strategy.partition(run_setup, folder)
-    if partitioning is not None:
-        digests.require("plan", partitioning.digest, processes)
-    engine = strategy.engine(run_setup, partitioning)
-    if processes.count == 1:
-        evaluated = evaluated_together(engine.setup.task, config.train.accuracy_nodes)
-        sparse = engine.trainer.model.sparse(0, engine.given_features())
-        precompile.before_evaluating(engine.trainer.model, graph, sum(map(len, evaluated)), sparse)
-        precompile.before_multiplying(() if run_setup.regime.whole else sparse)
-    if checkpoint and done.graph != digest:
-        raise InputError(OTHER_GRAPH.format(workdir.path))
-    if checkpoint:
-        progress.check_step(done, checkpoint, engine.batches.steps())
-    done.graph = digest
-    done.options = {
-        key: value for key, value in flat(as_dict(config)).items() if key.split(".")[0] in ("data", "model")
-    }
-    engine.batches.prepare(done.capacities)
-    jax.eval_shape(engine.init_weights, engine.seed)  # what does not fit is said before anything is written
-    warm = warm_start(config, engine.trainer) if config.train.init_from and not checkpoint else None
-    records = None
-    if processes.first:
-        records = begin(config, workdir, processes, graph, checkpoints, checkpoint, done)
-        if partitioning is not None:
-            keep_partitioning(partitioning, folder, run_setup.graph)
-    known = ahead.baselines if ahead else None
-    compared = baselines_of(config, engine.setup.task, graph, processes) if known is None else known
-    graph = replace(
-        abstract_graph(sizes(graph), graph.labels, graph.splits), names=graph.names
-    )  # the engine has the rest
-    del run_setup
-    state = initial_state(engine, checkpoint, warm, processes)
-    engine.fill_cache(penalties(config, workdir, processes))
-    measures = programs, records, started, done.seconds
-    made = config, workdir, processes, graph, engine, checkpoints, done, state, *measures
-    return Run(*made, rises=meters.Rises(done.recent), reported=done.epoch, baselines=compared)
-
-
-def count_orders(config: Config, done: Progress, checkpoint: Checkpoint | None, processes: ProcessGroup) -> None:
-    """Let orders be counted with what they cost on this machine, or on that where the run began."""
-    if not done.costs:
-        usual = Costs() if checkpoint else orders.usual()  # one that does not say was written before they were kept
-        fresh = config.train.order_costs == "measured" and not checkpoint
-        done.costs = list(calibration.order_costs(processes) if fresh else usual)
-    orders.use(orders.kept(done.costs))
-    if processes.first:
-        words = ", ".join(f"{name} {cost:.2g}" for name, cost in orders.costs()._asdict().items())
-        log.debug(f"orders are counted with these costs, in nanoseconds: {words}")
-
-
-def open_graph(config: Config, strategy: Strategy, ahead: Ahead | None = None) -> HetGraph:
-    """What this process opens of the graph.
-
-    Raises:
-      InputError: it cannot be read, or there is nothing to train on.
-    """
-    models.find(config.model.name)  # a wrong name is said before a large graph is read
-    graph = models.folded(config.model.name, strategy.open(config.data, ahead))
-    if config.data.label_inputs and not graph.schema.into(graph.schema.target):
-        raise InputError(f"data.label_inputs is true, and {config.model.name} folds none of the relations to labels")
-    check_trainable(config, graph)
-    return graph
-
-
-def baselines_of(config: Config, task: Task, graph: HetGraph, processes: ProcessGroup) -> baselines.Found:
-    """What the model is to be better than, or is to be weighed with, in process 0, if either is asked for.
-
-    Of a graph that is there in shape alone its store is opened. Where several processes have parts of it, that is done where baselines are to be
-    weighed alone: all wait for it.
-    """
-    options, outlined = config.train, any(map(in_shape_alone, graph.relations.values()))
-    found: baselines.Found = {}
-    if options.stacking or (options.baselines and options.test):  # what is shown is measured on the test nodes
-        if processes.first and outlined and processes.count > 1 and not options.stacking:
-            log.info("no baselines: they need the whole graph, and each process has a part of it")
-        elif processes.first:
-            again = outlined or config.data.metapath_hops
-            data = replace(without_metapaths(config.data), label_inputs=False)
-            whole = models.folded(config.model.name, load(data)) if again else graph
-            found = task.baselines(whole)
-    if options.stacking:
-        processes.barrier("baselines")
-    return found
-
-
-def begin(
-    config: Config,
-    workdir: Workdir,
-    processes: ProcessGroup,
-    graph: HetGraph,
-    checkpoints: Checkpoints,
-    checkpoint: Checkpoint | None,
-    done: Progress,
-) -> Records:
-    """Write and print what process 0 does at the start; nothing was written before."""
-    check_records(workdir.file("metrics.jsonl"), done.metrics_bytes)
-    workdir.claim()
-    workdir.clear_tables(processes.count)
-    checkpoints.wait()
-    schema, nodes = graph.schema, counted(sum(graph.schema.nodes.values()), "node")
-    types, relations = counted(len(schema.nodes), "type"), counted(len(schema.relations), "relation")
-    log.info(f"graph: {nodes} of {types}, {counted(graph.edges, 'edge')} of {relations}; compiling")
-    if config.data.normalize_features == "none" and not done.lowered and (words := inputs.unscaled(graph)):
-        log.info(words)
-    devices, cores = len(jax.local_devices()), runtime.cores()
-    if config.mesh.devices > 1 and jax.default_backend() == "cpu" and devices > cores:
-        log.info(f"{devices} devices share {cores} core{'s' * (cores > 1)}: right for trying a mesh, not for speed")
-    if config.mesh.strategy not in (Mesh.strategy, "single") and registry.find(config).name == "single":
-        log.info(
-            f"mesh.strategy is {config.mesh.strategy}, and there is one device: nothing is divided, and nothing is sent"
-        )
-    step = checkpoint.step if checkpoint else 0
-    loggers = Loggers(config.train.loggers, workdir.path, flat(as_dict(config)), step)
-    return Records(workdir.file("metrics.jsonl"), done.metrics_bytes, loggers)
-
-
-def keep_partitioning(partitioning: Partitioning, folder: Path, graph: HetGraph) -> None:
-    """Write a partitioning beside the run, with its report and picture, unless it is there; one of before gives way."""
-    if folder.exists():
-        if read(folder, type(partitioning)).digest == partitioning.digest:
-            return
-        shutil.rmtree(folder)
-    save(partitioning, folder, graph)
-
-
-def initial_state(engine: Engine, checkpoint: Checkpoint | None, warm: Warm | None, processes: ProcessGroup) -> Any:
-    """Return the run's own newest checkpoint that is whole, or else what `train.init_from` gives, or a state from scratch."""
-    if warm:
-        return begun_warm(engine, warm, processes)
-    if not checkpoint:
-        return engine.init(int(engine.seed))
-    if processes.first:
-        log.info(f"continuing from {checkpoint.folder}")
-    elif not checkpoint.folder.exists():
-        raise InputError(f"{checkpoint.folder}: not there; all processes must see the same --workdir")
-    return engine.restored(checkpoint)
-
-
-def begun_warm(engine: Engine, warm: Warm, processes: ProcessGroup) -> Any:
-    """Return a state from another run's weights, as the engine has it."""
-    digests.require("weights", digests.of_arrays(jax.tree.leaves(warm.state.params)), processes)
-    if processes.first:
-        for words in warm.words(engine.setup.config):
-            log.info(words)
-    return engine.shard(warm.state)
-
-
-def penalties(config: Config, workdir: Workdir, processes: ProcessGroup) -> Path:
-    """Where the measured costs of missed rows are kept: beside the store, if the graph is of one that can be written."""
-    data = config.data
-    stored = data.format == "store" and os.access(data_path(data.path), os.W_OK)
-    folder = data_path(data.path) if stored else workdir.path
-    return folder / (f"penalties_{processes.number}.json" if processes.number else "penalties.json")
 
 
 def loop(run: Run) -> None:
@@ -524,4 +326,4 @@ def _line(record: dict, task: Task) -> str:
 if __name__ == "__main__":
     run_command(main)
 else:
-    call_as(__name__, "hetjax.inference.trained", "train_graph")  # `hetjax.train(graph, ...)`
+    call_as(__name__, "hetjax.train_graph", "train_graph")  # `hetjax.train(graph, ...)`

@@ -35,7 +35,7 @@ class Case(NamedTuple):
 def _options(module: str, *given: str, refused: bool = True, whole: bool = False) -> Case:
     about = {
         "train": lambda seeds: [*train_on(seeds), "--workdir=out", "--start_seconds=1"],
-        "convert": lambda seeds: ["--data.scale=0.0001", "--out=out"],
+        "convert": lambda seeds: ["--synthetic.scale=0.0001", "--out=out"],
         "partition": lambda seeds: [f"--graph={seeds / 'store'}", "--out=out"],
         "predict": lambda seeds: [f"--workdir={seeds / 'run'}", "--out=out.npy"],
     }
@@ -190,7 +190,7 @@ def _there(seeds: Path, folder: Path) -> list[str]:
 
 
 NINES, LONG = 400 * "9", 300 * "x"
-EXCLUDED = "--data.exclude=[knows,name,type]"
+EXCLUDED = "--rdf.exclude=[knows,name,type]"
 START = json.dumps(INFO).replace('"start": "0"', '"start": 1e400', 1)
 LARGE = f'<http://x/a> <http://p#name> "{"y" * (17 * 2**20)}" .\n'
 PROGRESS = {"epoch": "x", "step": 10**30, "best": 7, "metrics_bytes": -1, "graph": [], "capacities": 3}
@@ -207,7 +207,7 @@ CASES = {
     "processes 1e30": _options("train", f"--num_processes={10**30}", "--process_id=0", "--coordinator=localhost:1"),
     "fanout 1e30": _options("train", f"--sampling.fanout=[{10**30},2]"),
     "partition batch 1e400": _options("partition", f"--batch_size={10**400}"),
-    "scale 1e308": _options("convert", "--data.scale=1e308"),
+    "scale 1e308": _options("convert", "--synthetic.scale=1e308"),
     "start seconds": _options(
         "train", "--coordinator=localhost:1", "--num_processes=2", "--process_id=0", "--start_seconds=10000000000"
     ),

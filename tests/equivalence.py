@@ -22,7 +22,8 @@ from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.kernels.segment import neighbour_sum
 from hetjax.models.dropout import dropped
-from hetjax.options.config import Cache, Config, Mesh, Model, Sampling, Task, Train
+from hetjax.options import owners
+from hetjax.options.config import Cache, Config, Mesh, Sampling, Task, Train
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding import registry
 from hetjax.sharding.raf.engine import RafEngine
@@ -321,7 +322,7 @@ def setting(graph, mode, mesh, model, train) -> Config:
     sizes = {"fanout": (3, 2), "batch_size": 9, "threads": 0}
     return Config(
         cache=Cache(placement=tuple(train.pop("placement", ()))),
-        model=Model(**{"hidden": 8, "feature_width": 6} | model),
+        model=owners.made_model(**{"hidden": 8, "feature_width": 6} | model),
         sampling=Sampling(mode=mode, **{name: train.pop(name, size) for name, size in sizes.items()}),
         train=Train(learning_rate=0.02, **train),
         mesh=Mesh(*mesh),

@@ -21,7 +21,8 @@ import yaml
 
 from hetjax.graph import store
 from hetjax.ingest import __main__ as ingesting
-from hetjax.options.config import SECTIONS, Data, Processes
+from hetjax.options import owners
+from hetjax.options.config import Processes, SharedData
 from hetjax.partition import __main__ as partitioning
 from hetjax.partition.stream import Options as Streaming
 from hetjax.predict import Options as Predicting
@@ -185,13 +186,13 @@ def pick(rng: np.random.Generator, among):
 
 def options(rng: np.random.Generator, seeds: Path) -> Command:
     """A command line with some options changed, left out or garbled."""
-    all_keys = [f"{s}.{key.name}" for s, section in SECTIONS.items() for key in fields(section)]
+    all_keys = [f"{s}.{key.name}" for s, section in owners.all_sections().items() for key in fields(section)]
     all_keys += [key.name for key in fields(Processes)]
     module, keys, given = pick(
         rng,
         [
             ("train", all_keys, [*train_on(seeds), "--workdir=out"]),
-            ("convert", [f"data.{k.name}" for k in fields(Data)], ["--data.scale=0.0001", "--out=out"]),
+            ("convert", [f"data.{k.name}" for k in fields(SharedData)], ["--synthetic.scale=0.0001", "--out=out"]),
             ("partition", [k.name for k in fields(partitioning.Options)], [f"--graph={seeds / 'store'}", "--out=out"]),
             ("predict", [k.name for k in fields(Predicting)], [f"--workdir={seeds / 'run'}", "--out=out.npy"]),
             ("ingest", [k.name for k in fields(ingesting.Options)], [*_tables(seeds / "tables"), "--out=out"]),
@@ -418,7 +419,7 @@ def refit(folder: Path) -> None:
 
 def _convert(form: str) -> Callable:
     def command(rng, seeds, folder) -> Command:
-        more = pick(rng, [[], ["--data.node_types=class"], ["--data.literals=drop"]]) if form == "rdf" else []
+        more = pick(rng, [[], ["--rdf.node_types=class"], ["--rdf.literals=drop"]]) if form == "rdf" else []
         return "hetjax.convert", [f"--data.format={form}", f"--data.path={folder}", "--out=out", *more]
 
     return command
@@ -428,9 +429,9 @@ def _homogeneous(form: str) -> Callable:
     def command(rng, seeds, folder) -> Command:
         path = folder / pick(rng, list(LAYOUTS)) if form == "npz" else folder
         given = [f"--data.format={form}", f"--data.path={path}"]
-        given += pick(rng, [[], [], ["--data.split=random"], ["--data.split=shchur", "--data.split_per_class=[1,1]"]])
+        given += pick(rng, [[], [], ["--npz.split=random"], ["--npz.split=shchur", "--npz.split_per_class=[1,1]"]])
         given += pick(
-            rng, [[], ["--data.undirected=false"], ["--data.normalize_features=row"], ["--data.split_number=1"]]
+            rng, [[], ["--npz.undirected=false"], ["--data.normalize_features=row"], ["--npz.split_number=1"]]
         )
         if rng.random() < 0.2:
             return "hetjax.train", [*given, *SMALL, "--workdir=out"]

@@ -15,6 +15,7 @@ from hetjax.partition.assign import Costs, longest_first, mesh, ways, weight
 from hetjax.partition.cost import work
 from hetjax.partition.cuts import pieces
 from hetjax.partition.metatree import Metatree
+from hetjax.partition.reports import report
 from hetjax.system.errors import InputError
 from tests.partitions import full, schemas
 
@@ -106,7 +107,7 @@ def test_pieces_that_deeper_hops_open():
     assert partition(about, 2, cuts={cites: 2}, hops=2).opened == {cites: (2, 2)}
     plan = partition(about, 4, cuts={writes: 4}, hops=2, exchange="every")
     assert plan.opened[writes].count(4) == 1 and sum(plan.opened[writes]) == 7
-    assert plan.report().summary["pieces_opened"] == {str(writes): list(plan.opened[writes])}
+    assert report(plan).summary["pieces_opened"] == {str(writes): list(plan.opened[writes])}
 
 
 @settings(max_examples=40, deadline=None)
@@ -142,7 +143,7 @@ def test_costs_count_replicas_and_shared_rows():
     assert cost.rows == pytest.approx(sum(w.rows[name] for w in works for name in plan.shared) * (4 + 64 * 4))
     assert cost.load == max(w.load for w in works)
     hybrid = partition(about, 4, data=2, method="lpt")
-    assert hybrid.report().summary["step_bytes"]["replicated_weights"] > 2 * cost.weights
+    assert report(hybrid).summary["step_bytes"]["replicated_weights"] > 2 * cost.weights
     assert Costs(about, plan.tree, workload, 2, 2).cost(masks).weights == 2 * (
         2 * sum(costs.of(m)[1] for m in masks) - costs.of(15)[1]
     )

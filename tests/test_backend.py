@@ -25,7 +25,7 @@ folder = pathlib.Path(sys.argv[1])
 (folder / "run" / "config.yaml").write_text("{}", encoding="utf-8")
 graph = from_arrays({("a", "to", "a"): ([0, 1, 2], [1, 2, 3])}, labels={"a": [0, 1, 0, 1]})
 commands = {
-    train.main: ["--data.scale", "0.001", "--workdir", str(folder / "new")],
+    train.main: ["--synthetic.scale", "0.001", "--workdir", str(folder / "new")],
     predict.main: ["--workdir", str(folder / "run"), "--out", str(folder / "out.csv")],
 }
 for main, arguments in commands.items():

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from hetjax.graph import neighbour_sums
+from hetjax.graph import label_propagation, neighbour_sums
 from hetjax.graph.csc import reverse
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.results.results import lines
 from hetjax.system.logs import shown
-from hetjax.tasks import baselines, label_propagation, logistic
+from hetjax.tasks import baselines, logistic
 from hetjax.tasks.ranking import areas
 from hetjax.train import main
 from tests.conftest import random_graph
@@ -168,7 +168,7 @@ def test_logistic_regression_chooses_its_penalty_by_the_area_where_that_is_asked
 
 
 def test_a_run_that_does_not_test_has_no_baselines(tmp_path):
-    options = ["--data.scale=0.002", "--model.hidden=4", "--train.epochs=1", "--sampling.fanout=[2,2]"]
+    options = ["--synthetic.scale=0.002", "--model.hidden=4", "--train.epochs=1", "--sampling.fanout=[2,2]"]
     main([*options, "--train.test=false", "--workdir", str(tmp_path / "run")])
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["baselines"] == {}
     assert (tmp_path / "run" / "report.html").exists()
@@ -185,8 +185,8 @@ def test_what_would_take_long_is_left_out_and_said(monkeypatch):
 
 def test_a_run_says_where_a_baseline_does_better(tmp_path, capsys):
     options = [
-        "--data.scale=0.002",
-        "--data.classes=4",
+        "--synthetic.scale=0.002",
+        "--synthetic.classes=4",
         "--model.hidden=4",
         "--train.epochs=1",
         "--sampling.fanout=[2,2]",

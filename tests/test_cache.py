@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import hetjax
-from hetjax.cache import mapped, penalty
+from hetjax.cache import penalty
 from hetjax.cache.host import HostMatrix, HostTable, pack, send
+from hetjax.checkpoints.checkpoint import Checkpoints
 from hetjax.graph import store
 from hetjax.kernels.native import platforms
 from hetjax.kernels.tables import Table
@@ -22,9 +23,8 @@ from hetjax.sampling.blocks import NO_NODE, round_up
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.raf.kinds import ROWS
 from hetjax.sharding.registry import check, make_engine
-from hetjax.system import runtime
+from hetjax.system import mapped, runtime
 from hetjax.system.errors import InputError
-from hetjax.training.checkpoint import Checkpoints
 from tests import hosting
 from tests.conftest import random_graph
 from tests.hosting import config_of, prepared, same, trained

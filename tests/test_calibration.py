@@ -9,21 +9,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hetjax.checkpoints.progress import Progress, check_progress
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.kernels import calibration, folded_attention_kernels, native, orders
 from hetjax.kernels import neighbour_sums as kernels
-from hetjax.kernels.calibration import REFERENCE, order_costs, scaled
+from hetjax.kernels.calibration import REFERENCE, scaled
 from hetjax.kernels.grouping import FEWEST
 from hetjax.kernels.native import operations
 from hetjax.kernels.orders import Costs
 from hetjax.models import precompile
-from hetjax.options.config import Config, Model, Train
+from hetjax.options import owners
+from hetjax.options.config import Config, Train
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding.evaluate import Evaluator, evaluated_together
 from hetjax.system.eager import eagerly
-from hetjax.train import count_orders
-from hetjax.training.progress import Progress, check_progress
+from hetjax.training.order_costs import count_orders, order_costs
 from tests.graphs import evaluated, readout, trainer_of
 
 SLOWER = REFERENCE | {"move": 2 * REFERENCE["move"]}
@@ -110,7 +111,7 @@ def test_what_evaluation_folds_is_compiled_before(monkeypatch, model, authors, r
     graph = build(schema, edges, features, rng.integers(0, 3, 40), splits)
     given = {"heads": 2, "attention_dropout": 0.5 if alone else 0.0} if model != "rgcn" else {}
     layers = {"layers": 2, "hidden": 8}
-    trainer = trainer_of(graph, Config(model=Model(name=model, **layers, **given)), 1)
+    trainer = trainer_of(graph, Config(model=owners.made_model(name=model, **layers, **given)), 1)
     params = eagerly(trainer.weights, np.int32(0)).params
     expected, called = [], set()
     jax.clear_caches()  # of what was traced, whose operations were asked for then

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hetjax.checkpoints.checkpoint import Checkpoints, Damaged
+from hetjax.options.run_folder import check_folder
 from hetjax.system import durable
 from hetjax.system.errors import InputError
-from hetjax.training.checkpoint import Checkpoints, Damaged
-from hetjax.training.workdir import check_folder
 
 
 def state(value: int):

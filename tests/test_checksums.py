@@ -114,7 +114,7 @@ def test_what_is_copied_or_cut_is_checked_before(stored, tmp_path, capsys, way):
     [
         ([], "--out is required"),
         (["--out", "a", "--check", "b"], "--out and --check are given, and should be one or the other"),
-        (["--check", "a", "--data.scale", "2"], "--check reads the store alone"),
+        (["--check", "a", "--synthetic.scale", "2"], "--check reads the store alone"),
         (["--check", "nowhere"], "nowhere/schema.json: No such file or directory; is this a store?"),
         (["--out", "x" * 300], f"{'x' * 300}: File name too long"),
     ],

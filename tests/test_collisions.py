@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
+from hetjax.graph import label_inputs
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.graph.sizes import sizes
 from hetjax.metapaths.star import along_metapaths
 from hetjax.partition.cuts import cut_sizes, pieces
 from hetjax.system.errors import InputError
-from hetjax.tasks import label_inputs
 
 W = Relation("a", "w", "p")
 

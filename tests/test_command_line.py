@@ -26,6 +26,7 @@ from hetjax.graph import store
 from hetjax.graph.csc import edges_of
 from hetjax.graph.hetgraph import UNLABELLED, build
 from hetjax.inference import predicting, restored
+from hetjax.options import reference
 from hetjax.options.command_line import parse, run_command
 from hetjax.options.config import SECTIONS, Bytes, Cache, Config, Processes, Train, as_dict
 from hetjax.sharding import registry
@@ -442,7 +443,7 @@ BAD_DATA = {
         "which has no label",
     ),
     "splits overlap": (
-        lambda d: [*source("rdf", rdf_data(d / "g", **{"testSet.tsv": TRAINING})), "--data.validation_fraction", "0"],
+        lambda d: [*source("rdf", rdf_data(d / "g", **{"testSet.tsv": TRAINING})), "--rdf.validation_fraction", "0"],
         "is in both split 'train' and split 'test'",
     ),
     "edge to nowhere, unchecked, full graph": (
@@ -484,7 +485,7 @@ BAD_DATA = {
         lambda d: [*source("hgb", hgb_data(d / "g")), "--data.without_features", "[writer]"],
         "data.without_features: type 'writer' is not among ['paper'], which have some",
     ),
-    "unknown shape": (lambda d: ["--data.schema", "ogbn-mga"], "the nearest is 'ogbn-mag'"),
+    "unknown shape": (lambda d: ["--synthetic.schema", "ogbn-mga"], "the nearest is 'ogbn-mag'"),
 }
 
 
@@ -562,7 +563,7 @@ BAD_OPTIONS = {
         "model.name is 'kernels', and must be gat, gatv2, gcn, gin, hgt, rgat, rgcn, sage, sehgnn, or MODULE:NAME",
     ),
     "heads of the last layer": (
-        ["--model.name", "rgat", "--model.head", "false", "--data.classes", "7", "--data.scale", "0.001"],
+        ["--model.name", "rgat", "--model.head", "false", "--synthetic.classes", "7", "--synthetic.scale", "0.001"],
         None,
         "embeddings of width 7 do not split into 4 heads",
     ),
@@ -676,11 +677,12 @@ def test_help_has_every_option_once_in_words(module):
     for name, values, words in given:
         assert len(words.split()) >= 3 and "CONFIG" not in values and "(type" not in words, name
     if module == "hetjax.train":
-        sections = SECTIONS | registry.sections(None) | {"": Processes}
+        sections, _ = reference.shown(SECTIONS | registry.sections(None) | {"": Processes}, {})
         keys = {f"{name}.{key.name}".lstrip(".") for name, section in sections.items() for key in fields(section)}
         assert set(names) == keys | {"help", "config", "print_config", "verbose", "workdir"}
-        for heading, key in (("synthetic", "schema"), ("rdf", "literals")):
-            assert re.search(rf"^Data of {heading}:\n(  .*\n)*?  --data.{key} ", text, re.M)
+        assert re.search(r"^Synthetic: .*\n(  .*\n)*?  --synthetic.schema ", text, re.M)
+        chosen = here(module, "--data.format=rdf", "--help").stdout
+        assert re.search(r"^RDF: .*\n(  .*\n)*?  --rdf.literals ", chosen, re.M) and "--synthetic" not in chosen
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(graph_store, tmp_path):
@@ -913,7 +915,7 @@ def test_patience_stops_a_run_and_a_continued_one_alike(graph_store, tmp_path):
 
 def test_patience_needs_validation_nodes(tmp_path):
     data = rdf_data(tmp_path / "g")
-    done = train(tmp_path / "run", *source("rdf", data), "--data.validation_fraction", "0", "--train.patience", "3")
+    done = train(tmp_path / "run", *source("rdf", data), "--rdf.validation_fraction", "0", "--train.patience", "3")
     message = "train.patience is 3, and there are no validation nodes"
     assert_one_line_and_nothing_written(done, message, tmp_path / "run")
 
@@ -925,8 +927,9 @@ def test_convert_writes_a_store_that_trains_alike(tmp_path):
     again = here("hetjax.convert", "--data.format", "rdf", "--data.path", data, "--out", tmp_path / "store")
     assert again.returncode == 2 and "exists already" in again.stderr
     losses = []
-    for name, where in (("a", source("rdf", data)), ("b", source("store", tmp_path / "store"))):
-        done = train(tmp_path / name, *where, *SMALL, "--data.validation_fraction", "0")
+    none_held_out = "--rdf.validation_fraction", "0"
+    for name, where in (("a", [*source("rdf", data), *none_held_out]), ("b", source("store", tmp_path / "store"))):
+        done = train(tmp_path / name, *where, *SMALL)
         assert done.returncode == 0, done.stderr
         losses.append(
             [

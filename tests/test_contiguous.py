@@ -13,6 +13,7 @@ from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.partition import edge_cut
 from hetjax.partition.contiguous import contiguous, cumulative, ranges
+from hetjax.partition.reports import report
 from hetjax.system.errors import InputError
 from tests.conftest import random_graph
 
@@ -99,7 +100,7 @@ def test_more_partitions_than_nodes_of_a_type():
     graph = random_graph()
     made = edge_cut(graph, 8, "contiguous")
     assert made.nodes["venue"].tolist() == list(range(6)) and len(made.nodes["ghost"]) == 0
-    assert sum(row["nodes"] for row in made.report(graph).rows) == sum(graph.schema.nodes.values())
+    assert sum(row["nodes"] for row in report(made, graph).rows) == sum(graph.schema.nodes.values())
     with pytest.raises(InputError, match=r"^4 partitions of 3 nodes, outside 1\.\.3$"):
         edge_cut(one_type(*np.empty((2, 0), int), 3), 4, "contiguous")
 

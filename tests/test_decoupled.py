@@ -119,8 +119,8 @@ def test_a_type_without_nodes_has_a_shape_all_the_same():
         ({"name": "gatv2"}, "model.decoupled is true, and GATv2Layer cannot be decoupled"),
         ({"name": "hgt"}, "model.decoupled is true, and HGTLayer cannot be decoupled"),
         ({"name": "tests.equivalence:own_mean"}, "model.decoupled is true, and Composed cannot be decoupled"),
-        ({"bases": 2}, "model.bases is 2, and a decoupled model has no such option"),
-        ({"one_hot": True}, "model.one_hot is True, and a decoupled model has no such option"),
+        ({"bases": 2}, "rgcn.bases is 2, and a decoupled model has no such option"),
+        ({"one_hot": True}, "rgcn.one_hot is True, and a decoupled model has no such option"),
     ],
 )
 def test_what_cannot_be_decoupled_is_refused(options, words):

@@ -7,6 +7,7 @@ import numpy as np
 
 from hetjax.cache.allocate import place_types
 from hetjax.cache.host import HostMatrix
+from hetjax.checkpoints.checkpoint import Checkpoints
 from hetjax.graph import store
 from hetjax.partition import edge_cut
 from hetjax.sharding import mesh as meshes
@@ -14,7 +15,6 @@ from hetjax.sharding.dependency.features import row_counts
 from hetjax.sharding.dependency.strategy import Dependency
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
-from hetjax.training.checkpoint import Checkpoints
 from tests.conftest import random_graph
 from tests.hosting import config_of, prepared
 from tests.test_cache import COMMUNICATE

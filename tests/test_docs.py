@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 
 from hetjax import models
-from hetjax.options import reference
+from hetjax.options import reference, renamed
 from hetjax.options.command_line import parse
 from hetjax.options.config import SECTIONS, Processes
 from hetjax.sharding import registry
@@ -24,12 +24,15 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 EXAMPLES = sorted(file for file in (ROOT / "examples").rglob("*.*") if file.suffix in (".py", ".yaml", ".sh"))
 TRAIN = SECTIONS | registry.sections(None) | {"": Processes}
 SMALL = shlex.split(
-    "--data.scale 0.002 --model.hidden 8 --model.feature_width 8 --train.epochs 1 --sampling.fanout [2,2] --train.steps_per_epoch 2"
+    "--synthetic.scale 0.002 --model.hidden 8 --model.feature_width 8 --train.epochs 1 --sampling.fanout [2,2] --train.steps_per_epoch 2"
 )
 RUN = {  # in this order, smaller than they stand there
     "python -m hetjax.train --config examples/quickstart.yaml --workdir runs/quickstart": SMALL,
     "python -m hetjax.predict --workdir runs/quickstart --out classes.csv": [],
-    "python -m hetjax.convert --data.schema ogbn-mag --data.scale 0.02 --out stores/mag": ["--data.scale", "0.002"],
+    "python -m hetjax.convert --synthetic.schema ogbn-mag --synthetic.scale 0.02 --out stores/mag": [
+        "--synthetic.scale",
+        "0.002",
+    ],
     "python -m hetjax.convert --check stores/aifb": ["--check", "stores/mag"],
     "python -m hetjax.partition --graph stores/mag --parts 2 --out runs/mag-2": [],
 }
@@ -258,8 +261,8 @@ def test_options_names_and_links_exist(page):
     for code in inline(page):
         for name in re.findall(r"(?:^|\s)--([a-z][\w.]*)", code):
             assert name in KEYS | OTHERS or f'"--{name}"' in SCRIPTS, f"--{name} is no option of anything"
-        if re.fullmatch(rf"({sections})\.(?!png$)[a-z_0-9]+", code):
-            assert code in KEYS, f"{code} is no key"
+        if re.fullmatch(rf"({sections})\.(?!(png|txt|npy|csv)$)[a-z_0-9]+", code):
+            assert code in KEYS | renamed.old_names().keys(), f"{code} is no key"
         if re.fullmatch(r"(hetjax|examples|experiments|benchmarks|tests)/[\w/.]+", code) and "NAME" not in code:
             assert (ROOT / code).exists(), code
         if re.fullmatch(r"(hetjax|tests)(\.\w+)+", code):

@@ -12,6 +12,7 @@ from hetjax.graph.homogeneous import homogeneous
 from hetjax.graph.schema import Relation, Schema
 from hetjax.partition import EdgeCut, Workload, edge_cut, open_part, partition, read, save
 from hetjax.partition.measure import measure, remote_rows
+from hetjax.partition.reports import report
 from hetjax.system.errors import InputError
 from tests.conftest import random_graph
 
@@ -57,7 +58,7 @@ def test_edge_cut_counts_equal_brute_force(method, parts):
         np.testing.assert_array_equal(counts.edges[relation], edges)
         np.testing.assert_allclose(counts.draws[relation], draws)
     assert [sum(int(count[p]) for count in counts.halo.values()) for p in range(parts)] == list(map(len, halo))
-    rows = made.report(graph).rows
+    rows = report(made, graph).rows
     assert [row["boundary_nodes"] for row in rows] == list(map(len, boundary))
     assert [row["halo_nodes"] for row in rows] == list(map(len, halo))
     own = [sum(int((array == p).sum()) for array in part_of.values()) for p in range(parts)]
@@ -90,14 +91,14 @@ def test_edge_cuts_of_tiny_graphs(nodes, edges, parts, method):
     ends = rng.integers(0, nodes, (2, edges))
     graph = build(Schema({"a": nodes, "none": 0}, (relation,), "a", 2), {relation: ends}, {}, np.zeros(nodes, int), {})
     made = edge_cut(graph, parts, method)
-    assert sum(row["nodes"] for row in made.report(graph).rows) == nodes
+    assert sum(row["nodes"] for row in report(made, graph).rows) == nodes
 
 
 @pytest.mark.parametrize("method", ["metis", "metis-vol"])
 def test_metis_finds_communities(method):
     graph = block_graph()
     made = edge_cut(graph, 4, method)
-    assert made.report(graph).summary["cut_edges"] == 0
+    assert report(made, graph).summary["cut_edges"] == 0
     assert np.bincount(made.nodes["a"]).tolist() == [50] * 4
     assert sum(remote_rows(made, measure(graph, made), ("a",)).values()) == 0
     again = edge_cut(graph, 4, method)
@@ -106,7 +107,7 @@ def test_metis_finds_communities(method):
 
 def test_metis_objectives_differ_in_what_they_make_small():
     graph = random_graph(1, papers=400, degree=6)
-    found = {method: edge_cut(graph, 4, method).report(graph).summary for method in ("random", "metis", "metis-vol")}
+    found = {method: report(edge_cut(graph, 4, method), graph).summary for method in ("random", "metis", "metis-vol")}
     assert found["metis"]["cut_edges"] < 0.9 * found["random"]["cut_edges"]
     assert found["metis-vol"]["halo_nodes"] < found["random"]["halo_nodes"]
 

@@ -10,10 +10,10 @@ import pytest
 
 import hetjax
 from hetjax.graph import store
+from hetjax.options.run_folder import check_folder, config_file
 from hetjax.system import durable, files
 from hetjax.system.errors import InputError
 from hetjax.training import run_options
-from hetjax.training.workdir import check_folder, config_file
 
 
 def test_regular_files_are_read_and_links_to_them(tmp_path):
@@ -99,7 +99,7 @@ LIBRARIES = {
 LIBRARIES |= {"File", "TarFile", "read_csv", "open_csv", "read_parquet", "dataset"}
 LOOKED_AT = {
     "np.load": {"graph.npy", "partition.metis", "partition.edge_cut"},
-    "np.memmap": {"cache.mapped", "datasets.npy_tree", "processes.kept", "sharding.gathered"},
+    "np.memmap": {"datasets.npy_tree", "processes.kept", "sharding.gathered", "system.mapped"},
     "zipfile.ZipFile": {"datasets.hgb", "datasets.npz"},
 }
 STREAMS = {"stream", "block", "checked", "source", "pyarrow.BufferReader(block)"}  # what is open already

@@ -51,7 +51,7 @@ def test_an_interrupt_while_modules_are_imported_is_one_line(module, about, sign
 @pytest.mark.parametrize("signal_sent", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_while_training_is_one_line(signal_sent, tmp_path):
     """Sent as soon as the first epoch was trained."""
-    options = ["--workdir=run", "--data.scale=0.001", "--train.epochs=100000", "--train.accuracy_nodes=0"]
+    options = ["--workdir=run", "--synthetic.scale=0.001", "--train.epochs=100000", "--train.accuracy_nodes=0"]
     command = [sys.executable, "-c", HEEDS_INTERRUPTS, sys.executable, "-m", "hetjax.train", *options]
     environment = os.environ | {"GLIBC_TUNABLES": "", "PYTHONPATH": str(FUZZER.parent.parent)}
     started = subprocess.Popen(

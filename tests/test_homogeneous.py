@@ -14,6 +14,7 @@ from hetjax.datasets.load import load
 from hetjax.datasets.splits import Split, divide
 from hetjax.graph import store
 from hetjax.graph.csc import edges_of
+from hetjax.options import owners
 from hetjax.options.command_line import run_command
 from hetjax.options.config import Data
 from hetjax.system.errors import InputError
@@ -108,7 +109,7 @@ def test_shchur_by_hand(tmp_path):
     dense = {f"attr_{name}": None for name in CSR} | {"attr_matrix": FEATURES}
     assert npz.read(saved(tmp_path, SHCHUR, **dense), RANDOM).features["node"].tolist() == FEATURES.tolist()
     with pytest.raises(
-        InputError, match="graph.npz: holds no split, which --data.split public takes; give --data.split random"
+        InputError, match="graph.npz: holds no split, which --npz.split public takes; give --npz.split random"
     ):
         npz.read(file)
 
@@ -118,7 +119,7 @@ def test_platonov_by_hand(tmp_path):
     first, second = (npz.read(file, Options(split=Split(number=number))).splits for number in (0, 1))
     assert {name: ids.tolist() for name, ids in first.items()} == {"train": [0], "validation": [1], "test": [2, 3]}
     assert {name: ids.tolist() for name, ids in second.items()} == {"train": [4], "validation": [3], "test": [1, 2]}
-    with pytest.raises(InputError, match="graph.npz: data.split_number 2, and there are 2 splits, 0 the first"):
+    with pytest.raises(InputError, match="graph.npz: npz.split_number 2, and there are 2 splits, 0 the first"):
         npz.read(file, Options(split=Split(number=2)))
     assert neighbours(npz.read(file, AS_WRITTEN)) == [(0, 1), (1, 4), (2, 1), (2, 3)]
     single = {f"{name}_mask": mask for name, mask in zip(("train", "val", "test"), MASKS)}
@@ -449,7 +450,7 @@ def test_weights_in_text_are_python_s(tmp_path):
         ({"features": FEATURES[0]}, r"features.npy is int64 \(3,\), and should be numbers \(5, width\)"),
         ({"features": np.full((5, 2), "a")}, r"features are <U1 \(5, 2\), and should be numbers \(nodes, width\)"),
         ({"features": np.full((5, 2), np.nan)}, "feature 0 of 'node' node 0 is nan"),
-        ({"train": None}, "holds no split, which --data.split public takes"),
+        ({"train": None}, "holds no split, which --npz.split public takes"),
         ({"train": np.array([0.5])}, r"train.npy: float64 \(1,\), and should be ids, or bool \(5,\) or \(splits, 5\)"),
         ({"train": np.zeros(0, int)}, "train.npy: 0 training nodes of 5, and there should be 1 or more"),
         ({"train": np.zeros(5, bool)}, "train.npy: 0 training nodes of 5"),
@@ -525,7 +526,7 @@ def test_several_labels_and_masks(tmp_path):
     assert {name: ids.tolist() for name, ids in graph.splits.items()} == {"train": [1], "validation": [], "test": [4]}
     assert sorted(np.concatenate(list(edges.read(tmp_path, RANDOM).splits.values()))) == [0, 1, 3, 4]
     with pytest.raises(
-        InputError, match="data.split shchur draws nodes of every class, and here a node may have several"
+        InputError, match="npz.split shchur draws nodes of every class, and here a node may have several"
     ):
         edges.read(tmp_path, Options(split=Split("shchur")))
 
@@ -549,26 +550,26 @@ def test_shchur_s_splits():
         assert np.bincount(labels[found[name]], minlength=4).tolist() == counts
     assert len(np.unique(np.concatenate(list(found.values())))) == 510
     assert not np.array_equal(found["train"], divide(labels, Split("shchur", 8), {}, "x")["train"])
-    with pytest.raises(InputError, match=r"x: class 1 has 50 labelled nodes < 20 \+ 31 of data.split_per_class"):
+    with pytest.raises(InputError, match=r"x: class 1 has 50 labelled nodes < 20 \+ 31 of npz.split_per_class"):
         divide(labels, Split("shchur", per_class=(20, 31)), {}, "x")
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"split_shares": (0.6, 0.6, 0.2)}, "data.split_shares is .*, and must be three shares of at most 1 together"),
-        ({"split_shares": (0.6, 0.4)}, "data.split_shares is"),
-        ({"split_shares": (0.0, 0.5, 0.5)}, "data.split_shares is"),
-        ({"split_shares": (float("nan"), 0.5, 0.5)}, "data.split_shares is"),
-        ({"split_per_class": (0, 30)}, "data.split_per_class is .*, and must be two numbers of nodes"),
-        ({"split_per_class": (20,)}, "data.split_per_class is"),
-        ({"split_number": -1}, "data.split_number is -1, and must be at least 0"),
-        ({"split_number": 2, "split": "random"}, "data.split_number is 2, and data.split random draws a split"),
+        ({"split_shares": (0.6, 0.6, 0.2)}, "npz.split_shares is .*, and must be three shares of at most 1 together"),
+        ({"split_shares": (0.6, 0.4)}, "npz.split_shares is"),
+        ({"split_shares": (0.0, 0.5, 0.5)}, "npz.split_shares is"),
+        ({"split_shares": (float("nan"), 0.5, 0.5)}, "npz.split_shares is"),
+        ({"split_per_class": (0, 30)}, "npz.split_per_class is .*, and must be two numbers of nodes"),
+        ({"split_per_class": (20,)}, "npz.split_per_class is"),
+        ({"split_number": -1}, "npz.split_number is -1, and must be at least 0"),
+        ({"split_number": 2, "split": "random"}, "npz.split_number is 2, and npz.split random draws a split"),
     ],
 )
 def test_options_that_are_refused(options, message):
     with pytest.raises(InputError, match=message):
-        Data(**options)
+        owners.made_data("npz", **options)
 
 
 @pytest.mark.parametrize(
@@ -603,10 +604,10 @@ def test_the_command_line_reads_both(tmp_path, form, capsys):
     about = [
         f"--data.format={form}",
         f"--data.path={tmp_path / 'in'}",
-        "--data.split=random",
-        "--data.undirected=false",
+        f"--{form}.split=random",
+        f"--{form}.undirected=false",
     ]
-    run_command(convert.main, [*about, "--data.split_shares=[0.5,0.25,0.25]", f"--out={tmp_path / 'store'}"])
+    run_command(convert.main, [*about, f"--{form}.split_shares=[0.5,0.25,0.25]", f"--out={tmp_path / 'store'}"])
     opened = load(Data(format="store", path=str(tmp_path / "store")))
     assert opened.relations[EDGE].edges == (8 if form == "npz" else 2) and opened.relations[EDGE].weights is not None
     assert {name: len(ids) for name, ids in opened.splits.items()} == {"train": 2, "validation": 1, "test": 1}
@@ -641,7 +642,7 @@ def test_published_counts(real_data, name):
 def test_tolokers_ships_ten_splits(real_data):
     splits = [npz.read(real_data / "tolokers", Options(split=Split(number=number))).splits for number in (0, 9)]
     assert not np.array_equal(splits[0]["train"], splits[1]["train"])
-    with pytest.raises(InputError, match="data.split_number 10, and there are 10 splits"):
+    with pytest.raises(InputError, match="npz.split_number 10, and there are 10 splits"):
         npz.read(real_data / "tolokers", Options(split=Split(number=10)))
 
 

@@ -15,7 +15,8 @@ from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import abstract_graph, sizes
 from hetjax.kernels import linear
 from hetjax.models import hgnn, rgat
-from hetjax.options.config import Config, Model, Sampling
+from hetjax.options import owners
+from hetjax.options.config import Config, Sampling
 from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sampling.whole import needed_graph, whole_graph
 from hetjax.sharding.evaluate import Evaluator
@@ -215,7 +216,9 @@ def test_gradients_equal_finite_differences(name, chosen):
 def test_whole_graph_mini_batches_and_evaluation_agree(name, chosen):
     """Of all neighbours: of all nodes, of what some seeds need, in sampled blocks of these, and layer by layer in chunks."""
     graph, options = GRAPHS[chosen](), {"heads": HEADS} if name in ATTENTION else {}
-    given = setup(Config(model=Model(name, hidden=WIDTH, **options), sampling=Sampling(mode="full")), graph)
+    given = setup(
+        Config(model=owners.made_model(name=name, hidden=WIDTH, **options), sampling=Sampling(mode="full")), graph
+    )
     graph, model, rng = given.graph, given.trainer.model, np.random.default_rng(0)
     x = {t: rng.standard_normal((graph.schema.nodes[t], w)).astype(np.float32) for t, w in model.widths.items()}
     blocks = whole_graph(graph, [graph.schema.target], 2, model.reads_own)
@@ -290,7 +293,7 @@ def test_only_what_a_model_changes_is_copied():
 
 @pytest.mark.parametrize("name", ["rgat", "hgt", *ATTENTION])
 def test_attention_refuses_weights(name):
-    with pytest.raises(InputError, match=f"model {name} reads none: set data.edge_weights false"):
+    with pytest.raises(InputError, match=f"model {name} reads none: set edge_weights of its reader false"):
         models.changed(name, weighted(homogeneous()))
 
 
@@ -306,7 +309,7 @@ def test_a_wrong_id_is_named_before_loops_are_added():
 def test_options_that_a_model_has_not_are_refused():
     for name, option, value in (("gcn", "self_term", False), ("gin", "residual", True), ("gat", "epsilon", 0.5)):
         with pytest.raises(InputError, match=f"model.{option} is {value}, and model {name} has no such option"):
-            models.options(Model(name, **{option: value}))
+            models.options(owners.made_model(name=name, **{option: value}))
     taken = {name: hgnn.takes(models.find(name)) for name in NAMES}
     assert taken["gin"] == {"epsilon", "learn_epsilon", "norm", "dropout"}
     assert taken["gat"] >= {"heads", "output_heads", "attention_dropout", "bias", "residual"}

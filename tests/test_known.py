@@ -8,7 +8,8 @@ import pytest
 from hetjax import models
 from hetjax.models import hgnn, known
 from hetjax.models.known import Known, with_known
-from hetjax.options.config import Config, Model, Sampling
+from hetjax.options import owners
+from hetjax.options.config import Config, Sampling
 from hetjax.sampling.whole import whole_graph
 from hetjax.sharding.registry import make_engine
 from tests.conftest import random_graph
@@ -51,7 +52,7 @@ def test_a_layer_and_its_gradients_are_the_same(name, monkeypatch):
 )
 def test_only_what_is_the_same_at_every_step_is_known(options, expected):
     graph = random_graph()
-    config = Config(model=Model(**{"name": "rgcn", "hidden": 4} | options), sampling=Sampling(mode="full"))
+    config = Config(model=owners.made_model(**{"name": "rgcn", "hidden": 4} | options), sampling=Sampling(mode="full"))
     engine = make_engine(config, graph)
     (drawn,) = engine.batches.epoch(0)
     first, *others = drawn.batch.blocks

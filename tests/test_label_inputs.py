@@ -8,14 +8,15 @@ import pytest
 
 from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.label_inputs import propagated, with_labels, without_labels
+from hetjax.graph.label_propagation import ways
 from hetjax.graph.schema import Relation
-from hetjax.options.config import Config, Model, Sampling
+from hetjax.options import owners
+from hetjax.options.config import Config, Sampling
 from hetjax.sharding.evaluate import Evaluator
 from hetjax.sharding.strategy import setup
 from hetjax.system.eager import eagerly
 from hetjax.system.errors import InputError
-from hetjax.tasks.label_inputs import propagated, with_labels, without_labels
-from hetjax.tasks.label_propagation import ways
 from tests.conftest import random_graph
 from tests.equivalence import MODELS, compare, few, homogeneous, several_labels
 from tests.graphs import evaluated
@@ -43,7 +44,8 @@ def alike(one: HetGraph, other: HetGraph) -> bool:
 def logits(graph: HetGraph, *others: HetGraph, name: str, layers: int = 3, **options) -> list[np.ndarray]:
     """Of every target node, of each graph, by one model with random weights; the others differ from the first in features alone."""
     config = Config(
-        model=Model(**{"name": name, "hidden": 8, "layers": layers} | options), sampling=Sampling(mode="full")
+        model=owners.made_model(**{"name": name, "hidden": 8, "layers": layers} | options),
+        sampling=Sampling(mode="full"),
     )
     made = setup(config, graph)
     assert all(one.schema == graph.schema and alike(one, graph) for one in others)

@@ -70,7 +70,7 @@ def test_one_cpu_device_computes_in_the_thread_that_asks_it_to(prepared, count, 
 
 def test_so_does_a_command_of_one_device(tmp_path):
     """Nothing starts jax before it is told so."""
-    run = f"--data.scale 0.0003 --train.epochs 1 --train.baselines false --workdir {tmp_path / 'run'}".split()
+    run = f"--synthetic.scale 0.0003 --train.epochs 1 --train.baselines false --workdir {tmp_path / 'run'}".split()
     command = f"from hetjax import train\ntrain.main({run})\n"
     assert printed(command + COMPUTES)[-2:] == ["1", "True"]
 

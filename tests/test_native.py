@@ -407,7 +407,7 @@ def _runs(process: int) -> bool:
 @pytest.mark.parametrize("hinders", ["jax", "a thread", "nothing is missing"])
 def test_a_process_is_copied_only_where_that_is_safe_and_of_use(monkeypatch, hinders):
     made = []
-    monkeypatch.setattr(compilers, "Copy", lambda others: made.append(len(others)))
+    monkeypatch.setattr(compilers, "Copy", lambda _, others: made.append(len(others)))
     monkeypatch.setattr(compilers, "_copies", [])
     monkeypatch.setattr(operations, "tasks", queue.SimpleQueue)
     monkeypatch.setattr(operations, "_ask", lambda *_: None)
@@ -426,14 +426,14 @@ def test_what_cannot_be_copied_is_left_to_new_processes(monkeypatch):
     """As where the system has no room for more, and in a process that may start no other."""
     made = []
 
-    def copy(others):
+    def copy(_, others):
         if others:
             raise OSError("Resource temporarily unavailable")
         made.append(1)
 
     monkeypatch.setattr(compilers, "Copy", copy)
     monkeypatch.setattr(compilers, "_copies", [])
-    compilers.copy_this()
+    compilers.copy_this(operations.compile_one)
     assert made == [1] and len(compilers._copies) == 1
 
 
@@ -448,8 +448,8 @@ from hetjax.kernels import table_rows as kernels
 from hetjax.kernels.native import operations
 from hetjax.kernels.native.elsewhere import Copy, Elsewhere
 
-first = Copy()
-second = Copy((first,))
+first = Copy(operations.compile_one)
+second = Copy(operations.compile_one, (first,))
 elsewhere = Elsewhere(first)
 elsewhere.compile(kernels.read.name, "float32")
 assert operations._kept(kernels.read, "float32") and elsewhere.process is first

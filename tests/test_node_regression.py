@@ -7,6 +7,8 @@ import pytest
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 
 import hetjax
+from hetjax.doctor.graph import odd
+from hetjax.doctor.leakage import leakage
 from hetjax.graph import store
 from hetjax.options.config import Config, Task
 from hetjax.system.errors import InputError
@@ -72,6 +74,15 @@ def test_numbers_are_learned_and_predicted_in_their_unit(tmp_path, mode):
         key=lambda row: row["validation_rmse"],
     )
     assert summary["epoch"] == best["epoch"] and "RMSE" in repr(trained)
+
+
+def test_other_doors_give_the_numbers_back_and_doctor_looks_for_no_classes(tmp_path):
+    graph = numbers()
+    frames = hetjax.to_pandas(graph)[0]
+    np.testing.assert_array_equal(frames["paper"]["label"], graph.labels)
+    found = [data["y"] for _, data in hetjax.to_networkx(graph).nodes(data=True) if "y" in data]
+    assert len(found) == 55 and all(isinstance(one, float) for one in found)
+    assert not [one for one in [*odd(graph, 2), *leakage(graph)] if "class" in str(one)]
 
 
 def test_what_is_no_number_is_said():

@@ -10,6 +10,7 @@ import pytest
 from hetjax.datasets import npy_tree, ogb
 from hetjax.datasets.load import load
 from hetjax.graph.schema import Relation
+from hetjax.options import owners
 from hetjax.options.config import Data
 from hetjax.system.errors import InputError
 
@@ -84,7 +85,7 @@ def test_several_kinds_of_nodes(tmp_path):
 
 
 def test_one_kind_of_node(tmp_path):
-    graph = load(Data(format="ogb", path=str(written(tmp_path, ARXIV)), undirected=False))
+    graph = load(owners.made_data(format="ogb", path=str(written(tmp_path, ARXIV)), undirected=False))
     assert dict(graph.schema.nodes) == {"node": 4} and graph.edges == 3
     assert graph.labels.tolist() == [0, 1, 1, 0] and graph.splits["train"].tolist() == [0, 3]
     np.testing.assert_array_equal(graph.features["node"], np.float32([[0.5, 1], [0.25, 2], [0, 0], [1, 1]]))
@@ -180,7 +181,7 @@ def test_mag240m(tmp_path):
 
 @pytest.mark.parametrize("labels, classes", [("19", 3), ("2K", 8)])
 def test_igb(tmp_path, labels, classes):
-    graph = load(Data(format="igb", path=str(tree(tmp_path, IGB)), igb_labels=labels))
+    graph = load(owners.made_data(format="igb", path=str(tree(tmp_path, IGB)), labels=labels))
     assert dict(graph.schema.nodes) == {"author": 4, "institute": 2, "paper": 5} and graph.schema.classes == classes
     assert [graph.splits[name].tolist() for name in ("train", "validation", "test")] == [[0, 1, 2], [3], [4]]
     written_by = Relation("paper", "written_by", "author")

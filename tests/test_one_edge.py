@@ -15,7 +15,8 @@ from hetjax.kernels.sparse import SparseRows
 from hetjax.models import hgnn
 from hetjax.models.one_edge import AT_ONCE, _at_most_one, one_edge, with_one_edge
 from hetjax.models.rgat import RGATLayer
-from hetjax.options.config import Config, Model, Sampling, Train
+from hetjax.options import owners
+from hetjax.options.config import Config, Sampling, Train
 from hetjax.sampling.blocks import Block, OneEdge
 from hetjax.sampling.whole import whole_relation
 from hetjax.sharding import evaluate
@@ -166,7 +167,7 @@ def _trained(graph, name, mode, monkeypatch, replaced: bool):
 
         return seen
 
-    model = Model(**{"hidden": 4, "layers": 2, "feature_width": 3} | MODELS[name])
+    model = owners.made_model(**{"hidden": 4, "layers": 2, "feature_width": 3} | MODELS[name])
     sampling = Sampling(mode=mode, batch_size=10, fanout=(3, 2))
     with monkeypatch.context() as patched:
         patched.setattr(attention, "_attend", watched(attention._attend, 0))

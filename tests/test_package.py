@@ -14,15 +14,19 @@ import pytest
 import yaml
 
 import hetjax
-from hetjax.options.config import SECTIONS, Config, as_dict
+from hetjax.options import owners
+from hetjax.options.config import as_dict
+from hetjax.sharding import registry
 
 ROOT = Path(__file__).parent.parent
 
 
 def test_the_quickstart_is_what_is_trained_without_options():
     chosen = yaml.safe_load((ROOT / "examples" / "quickstart.yaml").read_text())
-    given = {name: section(**_tuples(chosen.get(name, {}))) for name, section in SECTIONS.items()}
-    assert as_dict(Config(**given)) == as_dict(Config())
+    given = {name: section(**_tuples(chosen.get(name, {}))) for name, section in owners.all_sections().items()}
+    assert as_dict(registry.config_of(given)) == as_dict(
+        registry.config_of({n: s() for n, s in owners.all_sections().items()})
+    )
 
 
 def _tuples(section):

@@ -14,6 +14,7 @@ from hetjax.datasets.schemas import SHAPES
 from hetjax.graph import store
 from hetjax.graph.sizes import sizes
 from hetjax.partition import MetaPartitioning, open_part, partition, read
+from hetjax.partition.reports import report
 from tests.partitions import full
 from tests.test_command_line import call, refused
 
@@ -44,7 +45,7 @@ def test_no_jax(code):
 def test_report_of_a_meta_partitioning(stored):
     graph = store.open(stored)
     plan = partition(stored, 3)
-    made = plan.report()
+    made = report(plan)
     for part, row in zip(plan.parts, made.rows):
         local = plan.take(graph, part)
         assert row["edges"] == sum(len(csc.indices) for csc in local.relations.values())
@@ -61,9 +62,9 @@ def test_report_of_a_meta_partitioning(stored):
     stored_bytes = [row["topology_bytes"] + row["feature_bytes"] + row["learnable_bytes"] for row in made.rows]
     assert made.summary["balance_bytes"] == round(max(stored_bytes) / np.mean(stored_bytes), 4)
     assert made.summary["step_bytes"]["partial_aggregations"] == 2 * 2 * 1024 * 64 * 4
-    every = partition(stored, 3, hops=3, exchange="every").report().summary["step_bytes"]
+    every = report(partition(stored, 3, hops=3, exchange="every")).summary["step_bytes"]
     assert every["partial_aggregations"] == 5 * 2 * 2 * 1024 * 64 * 4
-    assert partition(stored, 1).report().summary["step_bytes"]["total"] == 0
+    assert report(partition(stored, 1)).summary["step_bytes"]["total"] == 0
     assert sum(made.summary["step_bytes"].values()) == 2 * made.summary["step_bytes"]["total"]
 
 
@@ -161,4 +162,4 @@ def test_full_size_mag240m_reads_one_small_file_and_takes_300_mb(tmp_path, monke
     held = sum(os.stat(file).st_blocks * 512 for file in (tmp_path / "store").iterdir())
     assert held < 2**20, "the store takes no space"
     plan, opened = open_part(tmp_path / "plan0", 1)
-    assert opened.edges == plan.report().rows[1]["edges"]
+    assert opened.edges == report(plan).rows[1]["edges"]

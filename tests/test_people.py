@@ -12,6 +12,7 @@ import yaml
 
 import hetjax
 from hetjax.options import names as option_names
+from hetjax.options import owners
 from hetjax.options.command_line import parse
 from hetjax.options.config import SECTIONS
 from hetjax.recipe import recipe
@@ -65,7 +66,8 @@ def test_names_of_other_libraries_are_answered_in_a_file(tmp_path):
 
 
 def test_every_other_name_is_of_an_option_that_there_is():
-    full = {f"{section}.{key}" for section, keys in SECTIONS.items() for key in keys.__dataclass_fields__} | {"workdir"}
+    sections = SECTIONS | owners.sections(owners.READER) | owners.sections(owners.MODEL)
+    full = {f"{section}.{key}" for section, keys in sections.items() for key in keys.__dataclass_fields__} | {"workdir"}
     assert set(option_names.EQUAL) <= full
     others = [name for names in option_names.EQUAL.values() for name in names]
     assert len(others) == len(set(others)) and not set(others) & {key.rpartition(".")[2] for key in full}
@@ -73,7 +75,7 @@ def test_every_other_name_is_of_an_option_that_there_is():
 
 def test_help_shows_what_people_call():
     shown = pydoc.render_doc(hetjax.train, renderer=pydoc.plaintext)
-    assert "Train a model on a graph" in shown and "hetjax.train(graph:" in shown and "begun_warm" not in shown
+    assert "Train a model on a graph" in shown and "hetjax.train(graph:" in shown and "train_epoch" not in shown
     assert list(inspect.signature(hetjax.train).parameters) == ["graph", "workdir", "options"]
     assert list(inspect.signature(hetjax.predict).parameters)[:2] == ["workdir", "graph"]
     code = "import sys, hetjax; names = dir(hetjax); assert 'jax' not in sys.modules; print(*names)"

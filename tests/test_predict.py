@@ -19,7 +19,8 @@ from hetjax.inference import predicting
 from hetjax.inference.predicting import Room, computed
 from hetjax.inference.restored import Restored
 from hetjax.kernels import orders
-from hetjax.options.config import Config, Model, Sampling
+from hetjax.options import owners
+from hetjax.options.config import Config, Sampling
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding.evaluate import Evaluator
 from hetjax.sharding.strategy import setup
@@ -45,7 +46,7 @@ class Together(ProcessGroup):
 
 def fresh(graph, edges: int, **model) -> Restored:
     """A model as it starts, with a graph, so many edges at a time."""
-    shape = Model(**{"hidden": 8, "feature_width": 6} | model)
+    shape = owners.made_model(**{"hidden": 8, "feature_width": 6} | model)
     config = Config(model=shape, sampling=Sampling(fanout=(2,) * shape.layers, evaluation_edges=edges))
     given = setup(config, graph)
     state = eagerly(given.trainer.init, np.int32(0))
@@ -151,7 +152,7 @@ def test_rdf_is_predicted_by_iris_and_a_resource_that_came_later_is_scored(tmp_p
     """Nothing was learned of it: it gets the mean of its neighbours, which a line says."""
     data = rdf_data(tmp_path / "now")
     small = ["--model.hidden", "4", "--model.feature_width", "4", "--sampling.mode", "full", "--train.epochs", "1"]
-    done = train(tmp_path / "run", *source("rdf", data), "--data.validation_fraction", "0", *small)
+    done = train(tmp_path / "run", *source("rdf", data), "--rdf.validation_fraction", "0", *small)
     assert done.returncode == 0, done.stderr
     later = rdf_data(tmp_path / "then", **{"g.nt": TRIPLES + "<http://x/new> <http://p#knows> <http://x/b> .\n"})
     store.save(rdf.read(later, validation_fraction=0), tmp_path / "later")

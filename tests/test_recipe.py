@@ -15,10 +15,11 @@ from hetjax.graph.schema import Relation, Schema
 from hetjax.graph.statistics import of_no_node
 from hetjax.metapaths import along_metapaths
 from hetjax.metapaths.paths import expected_sizes
-from hetjax.options.config import SECTIONS, Config, Data, Mesh, Model, Sampling, Train
+from hetjax.options import owners, renamed
+from hetjax.options.config import Config, Data, Mesh, Model, Sampling, Train
 from hetjax.processes.group import ProcessGroup
 from hetjax.recipe import choices, recipe
-from hetjax.recipe.compatible import applied
+from hetjax.recipe.compatible import Choice, applied
 from hetjax.recipe.judged import Judged
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import setup
@@ -45,7 +46,7 @@ def test_every_choice_is_an_option_that_a_resumed_run_keeps():
         for key, value, why in choices.choose(config, graph, set()):
             section, name = key.split(".")
             assert key in recipe.CHOSEN and why
-            assert type(value) in (type(getattr(SECTIONS[section](), name)), float)
+            assert type(value) in (type(getattr(owners.all_sections()[section](), name)), float)
 
 
 def test_reasons_are_true_of_the_graph():
@@ -97,10 +98,10 @@ def test_an_area_is_chosen_where_validation_nodes_have_one(tmp_path, monkeypatch
 
 def test_an_area_is_not_chosen_of_validation_nodes_that_are_given_back():
     bare = replace(two_classes([0, 1]), features={})
-    for given, ordered in ((set(), False), ({"data.validation_fraction"}, True)):
+    for given, ordered in ((set(), False), ({"rdf.validation_fraction"}, True)):
         config = Config(data=Data(format="rdf", path="x"))
         keys = {choice.key for choice in choices.choose(config, bare, given)}
-        assert ("train.metric" in keys) == ordered and ("data.validation_fraction" in keys) != ordered
+        assert ("train.metric" in keys) == ordered and ("rdf.validation_fraction" in keys) != ordered
 
 
 def test_labels_are_no_inputs_of_a_model_that_folds_no_relation_to_them(tmp_path, monkeypatch):
@@ -199,7 +200,7 @@ def test_the_kind_of_numbers_is_of_all_rows(monkeypatch, last, kind):
 
 def test_choices_are_of_the_kind_of_graph():
     bare = replace(random_graph(), features={})
-    assert chosen(bare)["model.one_hot"] and chosen(bare)["model.name"] == "rgcn"
+    assert chosen(bare)["rgcn.one_hot"] and chosen(bare)["model.name"] == "rgcn"
     assert chosen(homogeneous())["model.name"] == "gcn" and not chosen(homogeneous())["model.head"]
     typed = chosen(random_graph())
     assert "train.threshold" not in typed and chosen(several_labels(random_graph()))["train.threshold"] == "validation"
@@ -393,14 +394,14 @@ def test_one_process_chooses_and_tells_the_others():
 
 
 def test_a_graph_that_was_read_is_handed_on_once(monkeypatch):
-    data, read, times = Data(scale=0.001), synthetic.generate, []
+    data, read, times = owners.made_data(scale=0.001), synthetic.generate, []
     monkeypatch.setattr(synthetic, "generate", lambda *given: (times.append(1), read(*given))[1])
     graph, ahead = read_ahead(data)
     assert load(data, ahead).relations is graph.relations and len(times) == 1
     load(data, ahead)  # it was taken
     assert len(times) == 2
     _, ahead = read_ahead(data)
-    load(replace(data, seed=1), ahead)  # another graph
+    load(owners.made_data(scale=0.001, seed=1), ahead)  # another graph
     assert len(times) == 4
 
 
@@ -444,7 +445,7 @@ def shop(told: str = "nothing"):
 def test_labels_become_inputs_where_features_say_little_and_neighbours_much(told, by_labels):
     graph = shop(told)
     found = chosen(graph)
-    assert ("data.label_inputs" in found) == by_labels and "model.one_hot" not in found
+    assert ("data.label_inputs" in found) == by_labels and "rgcn.one_hot" not in found
     for given in ("data.label_inputs", "raf.plan", "raf.cut", "averaging.folder", "data.metapath_hops"):
         more = {"data": Data(metapath_hops=2)} if given == "data.metapath_hops" else {}
         assert "data.label_inputs" not in {c.key for c in choices.choose(Config(**more), graph, {given})}
@@ -475,7 +476,7 @@ def communities(follow: bool, told: str):
 def test_of_one_relation_the_choice_is_by_what_says_anything():
     for told in ("nothing", "no features"):
         found = chosen(communities(True, told))
-        assert found["data.label_inputs"] and found["model.name"] == "rgcn" and "model.one_hot" not in found
+        assert found["data.label_inputs"] and found["model.name"] == "rgcn" and "rgcn.one_hot" not in found
         assert "data.label_inputs" not in chosen(communities(False, told))  # nothing says anything
     told = [chosen(communities(follow, "all")) for follow in (True, False)]
     assert [found["model.name"] for found in told] == ["gcn", "sage"]
@@ -566,9 +567,9 @@ def test_classes_that_no_node_has_are_said():
 
 
 ALONE = {
-    **{"model.hidden": 30, "model.layers": 3, "model.head": False, "model.bases": 2, "model.share_self": False},
-    **{"model.one_hot": True, "model.heads": 8, "model.norm": "none", "model.residual": False, "model.decoupled": True},
-    **{"model.input_projection": True, "model.feature_init": "glorot", "model.epsilon": 0.5, "model.name": "sehgnn"},
+    **{"model.hidden": 30, "model.layers": 3, "model.head": False, "rgcn.bases": 2, "rgcn.share_self": False},
+    **{"rgcn.one_hot": True, "model.heads": 8, "model.norm": "none", "model.residual": False, "model.decoupled": True},
+    **{"model.input_projection": True, "model.feature_init": "glorot", "gin.epsilon": 0.5, "model.name": "sehgnn"},
     **{"sampling.fanout": (5, 5, 5), "sampling.batch_size": 16, "sampling.mode": "minibatch"},
     **{"train.epochs": 3, "train.patience": 20, "train.class_weights": "balanced", "train.learning_rate": 0.1},
     **{"train.weight_decay": 0.1, "train.steps_per_epoch": 2, "train.metric": "macro_f1", "cache.policy": "hotness"},
@@ -579,12 +580,13 @@ ALONE = {
 @pytest.mark.parametrize("key", ALONE)
 @pytest.mark.parametrize("graph", [random_graph, homogeneous, shop])
 def test_an_option_that_is_given_is_kept_and_the_others_go_with_it(graph, key):
-    graph, (section, name) = graph(), key.split(".")
+    graph, name = graph(), key.split(".")[1]
     if name == "label_inputs" and not isinstance(graph, str) and len(graph.splits["train"]) < 10:
         pytest.skip("too few training nodes")
     config = Config(data=Data(format="store", path="x"))
-    config = replace(config, **{section: replace(getattr(config, section), **{name: ALONE[key]})})
-    found = list(choices.choose(config, graph, {key}))
+    implied = renamed.implied_model({key})
+    config = applied(config, [Choice(key, ALONE[key], ""), Choice("model.name", implied or config.model.name, "")])
+    found = list(choices.choose(config, graph, {key, "model.name"} if implied else {key}))
     assert key not in {choice.key for choice in found}
     assert {"train.epochs", "train.stacking", "train.on_divergence"} - {key} <= {choice.key for choice in found}
     final = applied(config, found)

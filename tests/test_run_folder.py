@@ -12,16 +12,16 @@ import yaml
 
 from hetjax import train
 from hetjax.cache import penalty
-from hetjax.cache.mapped import mapped
+from hetjax.checkpoints.checkpoint import Checkpoints, Damaged
+from hetjax.checkpoints.progress import Progress, check_progress
 from hetjax.graph import store
 from hetjax.options.command_line import run_command
 from hetjax.options.config import Config, as_dict
 from hetjax.results import results
 from hetjax.results.pictures import draw_run
 from hetjax.system.errors import InputError
-from hetjax.training.checkpoint import Checkpoints, Damaged
+from hetjax.system.mapped import mapped
 from hetjax.training.meters import Rises
-from hetjax.training.progress import Progress, check_progress
 from hetjax.training.records import Records
 from hetjax.training.workdir import Workdir
 from tests.conftest import random_graph
@@ -159,7 +159,7 @@ def test_a_configuration_of_another_shape(tmp_path, text):
 def test_a_summary_of_another_shape_counts_for_nothing(tmp_path, caplog, text):
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(as_dict(Config())))
     (tmp_path / "summary.json").write_text(text)
-    assert Workdir(tmp_path, as_dict(Config())).summary() is None
+    assert results.summary_of(Workdir(tmp_path, as_dict(Config())).summary_file()) is None
     assert "is made again from the checkpoint" in caplog.text
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import hetjax
+from hetjax.checkpoints.checkpoint import Checkpoints
 from hetjax.inference.restored import restore
 from hetjax.sharding.single.engine import SingleEngine
 from hetjax.training import saving
-from hetjax.training.checkpoint import Checkpoints
 from tests.conftest import random_graph
 
 OPTIONS = {"recipe": "none", "mode": "full", "hidden": 4, "baselines": False}

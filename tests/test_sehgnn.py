@@ -13,7 +13,8 @@ from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.metapaths import Metapath, along_metapaths, means, metapaths
-from hetjax.options.config import Config, Data, Model, Sampling
+from hetjax.options import owners
+from hetjax.options.config import Config, Data, Sampling
 from hetjax.sharding.evaluate import Evaluator
 from hetjax.sharding.strategy import setup
 from hetjax.system.eager import eagerly
@@ -165,13 +166,13 @@ def test_a_partition_computes_its_own_metapaths_alone(tmp_path):
 def test_what_does_not_go_with_it_is_refused():
     graph = along_metapaths(few("cites", "writes"), 1)
     for options, words in [({"layers": 2}, "one layer"), ({"head": False}, "ends with a head")]:
-        config = Config(model=Model(**SEHGNN | options), sampling=Sampling(mode="full"))
+        config = Config(model=owners.made_model(**SEHGNN | options), sampling=Sampling(mode="full"))
         made = setup(config, graph)
         with pytest.raises(InputError, match=words):
             jax.eval_shape(made.trainer.init, 0)
     several = along_metapaths(several_labels(few("cites", "writes")), 1)
     with pytest.raises(InputError, match="3 classes or more, not for several labels a node"):
-        setup(Config(model=Model(**SEHGNN, logit_norm=True), sampling=Sampling(mode="full")), several)
+        setup(Config(model=owners.made_model(**SEHGNN, logit_norm=True), sampling=Sampling(mode="full")), several)
     with pytest.raises(InputError, match="metapath_hops is 0"):
         Data(metapath_label_hops=2)
     with pytest.raises(InputError, match="data.label_inputs is true"):
@@ -184,7 +185,9 @@ def test_the_logits_are_those_of_the_equations(norm):
     graph = along_metapaths(few("cites", "writes"), 1, 2, ones=True)
     made = setup(
         Config(
-            model=Model(**SEHGNN | {"hidden": 8, "output_layers": 4, "logit_norm": True, "metapath_norm": norm}),
+            model=owners.made_model(
+                **SEHGNN | {"hidden": 8, "output_layers": 4, "logit_norm": True, "metapath_norm": norm}
+            ),
             sampling=Sampling(mode="full"),
         ),
         graph,

@@ -15,6 +15,7 @@ import pytest
 from hetjax.kernels import orders, tables
 from hetjax.kernels.native import platforms
 from hetjax.kernels.tables import RowAdam, Shape, Table
+from hetjax.options import owners
 from hetjax.options.config import Config, Model, Sampling, Train
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sampling.regime import mini_batch_regime, whole_graph_regime
@@ -33,7 +34,7 @@ from tests.graphs import evaluated, random_graph, readout, smaller_graph
 
 def setting(graph, layers=2, **options):
     config = Config(
-        model=Model(hidden=8, layers=layers, feature_width=6, **options),
+        model=owners.made_model(hidden=8, layers=layers, feature_width=6, **options),
         sampling=Sampling(fanout=(ALL,) * layers, batch_size=1000),
         train=Train(learning_rate=0.02),
     )
@@ -431,7 +432,7 @@ def test_the_step_is_compiled_once(resumed):
 @pytest.mark.parametrize(("model", "mode"), [("rgcn", "minibatch"), ("hgt", "full")])
 def test_a_run_is_the_same_where_jax_has_another_backend_than_a_cpu(tmp_path, monkeypatch, model, mode):
     """What is asked of the backend's name, in training, evaluation and checkpoints; programs are the CPU's all the same."""
-    options = ["--data.scale=0.0003", "--data.classes=4", f"--model.name={model}", f"--sampling.mode={mode}"]
+    options = ["--synthetic.scale=0.0003", "--synthetic.classes=4", f"--model.name={model}", f"--sampling.mode={mode}"]
     options += ["--model.hidden=8", "--sampling.batch_size=32", "--sampling.fanout=[3,2]", "--train.epochs=2"]
     found = []
     for name in ("cpu", "elsewhere"):

@@ -17,13 +17,15 @@ from hetjax.models.layer import Exchange
 from hetjax.options.config import Cache, Config, Mesh, Sampling
 from hetjax.partition import Partitioning, Workload, read
 from hetjax.partition.partitioning import Report
+from hetjax.partition.pictures import draw
+from hetjax.partition.reports import report
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.mesh import DATA
 from hetjax.sharding.registry import make_engine
 from hetjax.system.eager import eagerly
 from hetjax.system.errors import InputError
-from hetjax.train import keep_partitioning
+from hetjax.training.prepare import keep_partitioning
 from tests.conftest import random_graph
 from tests.equivalence import MODELS, compare, few, setting
 from tests.test_command_line import SMALL, train
@@ -85,11 +87,15 @@ class Everything(Partitioning):
     def write(self, folder, graph):
         (folder / "words").write_text("nothing is divided")
 
-    def report(self, graph=None):
-        return Report([{"part": 0}], {})
 
-    def draw(self, report, file):
-        pass
+@report.register
+def _(partitioning: Everything, graph=None):
+    return Report([{"part": 0}], {})
+
+
+@draw.register
+def _(partitioning: Everything, report, file):
+    pass
 
 
 def test_a_partitioning_of_ones_own_is_kept_and_read_again(tmp_path):

@@ -5,9 +5,10 @@ import pyarrow as pa
 import pyarrow.csv as pc_csv
 import pytest
 
-from hetjax.ingest import text, whole_numbers, written
+from hetjax.casts import written
+from hetjax.casts.column import joined
+from hetjax.ingest import text, whole_numbers
 from hetjax.ingest.configuration import Format
-from hetjax.ingest.finder import joined
 from hetjax.ingest.in_order import in_order
 from hetjax.ingest.lookup import Close, Texts, Wide, lookup
 

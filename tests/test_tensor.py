@@ -16,10 +16,10 @@ from hetjax.kernels import folded_attention
 from hetjax.options.config import Config, Mesh, Model, Sampling
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
+from hetjax.sharding.columns import all_rows, to_columns, to_rows
 from hetjax.sharding.mesh import FEATURE
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.tensor import costs
-from hetjax.sharding.tensor.columns import all_rows, to_columns, to_rows
 from hetjax.system.errors import InputError
 from tests.equivalence import GRAPHS, MODELS, compare, few, setting
 from tests.graphs import smaller_graph

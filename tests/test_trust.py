@@ -14,9 +14,9 @@ from tests.test_command_line import QUICK, ROOT
 
 SMALL = [
     *(
-        "--data.scale",
+        "--synthetic.scale",
         0.0003,
-        "--data.classes",
+        "--synthetic.classes",
         3,
         "--model.hidden",
         4,

@@ -11,13 +11,13 @@ import hetjax
 from hetjax.graph import store
 from hetjax.graph.carry import of_neighbours
 from hetjax.graph.csc import CSC, edges_of
+from hetjax.graph.label_inputs import with_labels
 from hetjax.inference import warm
 from hetjax.inference.restored import restore
-from hetjax.inference.trained import _config as config_of
 from hetjax.options.config import Mesh
 from hetjax.sharding.registry import make_engine
 from hetjax.system.errors import InputError
-from hetjax.tasks.label_inputs import with_labels
+from hetjax.train_graph import _config as config_of
 from tests.conftest import random_graph
 from tests.test_command_line import here
 from tests.test_trained import OPTIONS, wrote

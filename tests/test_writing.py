@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from hetjax.cache import table_files
-from hetjax.cache.mapped import mapped
 from hetjax.cache.penalty import read_or_measure
+from hetjax.checkpoints import checkpoint
+from hetjax.checkpoints.checkpoint import Checkpoints
 from hetjax.graph import store
 from hetjax.graph.names import Ids, Names
 from hetjax.partition import edge_cut, partition, save
@@ -24,9 +25,8 @@ from hetjax.results.pictures import draw_cache, draw_curves
 from hetjax.system import durable
 from hetjax.system.compiled import compiled
 from hetjax.system.errors import InputError
+from hetjax.system.mapped import mapped
 from hetjax.tasks.predictions import ClassPredictions
-from hetjax.training import checkpoint
-from hetjax.training.checkpoint import Checkpoints
 from hetjax.training.records import Records
 from tests.conftest import random_graph
 from tests.test_command_line import call

@@ -9,7 +9,6 @@ import numpy as np
 
 from hetjax.cache.allocate import RowWorth, allocate, next_tenth
 from hetjax.cache.host import HostMatrix, HostTable, views
-from hetjax.cache.mapped import mapped, release
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.kernels import tables
 from hetjax.kernels.sparse import SparseRows, compact
@@ -17,6 +16,7 @@ from hetjax.kernels.tables import Shape, Table
 from hetjax.options.config import Place, Policy
 from hetjax.sampling.blocks import Batch
 from hetjax.system.errors import InputError
+from hetjax.system.mapped import mapped, release
 
 COPY = 2**24  # bytes copied at a time
 Key = tuple[str, int]  # of a cache: the node type, and which of the caches of that type

@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hetjax.cache.mapped import gather, on_host, portions
 from hetjax.kernels import tables
 from hetjax.kernels.tables import Table
 from hetjax.sampling.blocks import NO_NODE, Capacities, pad
 from hetjax.system.arrays import Array
+from hetjax.system.mapped import gather, on_host, portions
 
 
 @dataclass

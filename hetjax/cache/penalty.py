@@ -12,9 +12,9 @@ import jax
 import numpy as np
 
 from hetjax.cache.host import HostMatrix, HostTable
-from hetjax.cache.mapped import mapping
 from hetjax.system import durable, files
 from hetjax.system.errors import InputError
+from hetjax.system.mapped import mapping
 
 ROWS, ROUNDS = 20_000, 7
 

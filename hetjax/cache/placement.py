@@ -6,12 +6,12 @@ from typing import NamedTuple
 import jax
 
 from hetjax.cache.allocate import place_types
-from hetjax.cache.mapped import mapping
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.kernels.tables import Shape
 from hetjax.options.config import Cache, Place
 from hetjax.system import runtime
 from hetjax.system.errors import InputError
+from hetjax.system.mapped import mapping
 
 
 class RowCounts(NamedTuple):

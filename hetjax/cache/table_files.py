@@ -6,8 +6,8 @@ from urllib.parse import quote, unquote
 import jax
 import numpy as np
 
-from hetjax.cache.mapped import on_host, release
 from hetjax.graph.store import load_array
+from hetjax.system.mapped import on_host, release
 
 FOLDER, ROWS = "tables", "rows"
 OWN = "own"  # what a strategy keeps beside the state

@@ -1,7 +1,7 @@
 """A column of any library as an Arrow array, in which every missing value is null."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -212,3 +212,13 @@ def _normal(column: pa.Array | pa.ChunkedArray, place: str) -> pa.Array:
         unknown = np.isnan(values)
         column = pa.array(values, column.type, mask=unknown) if unknown.any() else column
     return column
+
+
+def joined(chunks: Sequence[pa.Array], otherwise: pa.DataType) -> pa.Array:
+    """One column of several pieces, as texts if some are texts; of no piece, an empty one of the type `otherwise`."""
+    if not chunks:
+        return pa.array([], otherwise)
+    several = len({chunk.type for chunk in chunks}) > 1 or pa.types.is_string(chunks[0].type)
+    made = pa.chunked_array([chunk.cast(pa.large_string()) for chunk in chunks] if several else chunks)
+    one = made.combine_chunks()
+    return one.combine_chunks() if isinstance(one, pa.ChunkedArray) else one

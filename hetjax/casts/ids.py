@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hetjax.casts.column import as_column, is_text
-from hetjax.graph.arrow import to_numpy
+from hetjax.casts import written
+from hetjax.casts.column import as_column, is_text, joined
+from hetjax.graph.arrow import to_arrow, to_numpy
 from hetjax.graph.names import Ids
 from hetjax.system.errors import InputError, short
 from hetjax.system.logs import log
@@ -129,3 +130,15 @@ def check_ids(column: pa.Array, place: str) -> None:
     if not (pa.types.is_integer(kind) or is_text(kind)):
         shown = "missing, all of them" if pa.types.is_null(kind) else str(kind)
         raise InputError(f"{place}: ids are {shown}, and should be whole numbers or texts")
+
+
+def normal(ids: list[pa.Array]) -> pa.Array:
+    """Ids, whole numbers or texts, as they were read: int64 if all are whole numbers as Python writes them, else large_string.
+
+    `007` stays a text: as a number it would be another id.
+    """
+    values = joined(ids, pa.int64())
+    if pa.types.is_integer(values.type):
+        return values.cast(pa.int64())
+    numbers, wrong = written.whole_numbers(values.cast(pa.large_string()))
+    return values if wrong.any() else to_arrow(numbers)

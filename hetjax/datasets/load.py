@@ -9,17 +9,18 @@ from typing import Any
 import numpy as np
 
 from hetjax.datasets import edges, hgb, npy_tree, npz, rdf, signs, synthetic
+from hetjax.datasets.declared.arrays import Arrays
 from hetjax.datasets.homogeneous import Options
 from hetjax.datasets.splits import Split
-from hetjax.graph import checksums, inputs, store
+from hetjax.graph import checksums, inputs, label_inputs, store
 from hetjax.graph.hetgraph import HetGraph, check, check_labels
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import abstract_graph
 from hetjax.metapaths import along_metapaths
+from hetjax.options import owners
 from hetjax.options.config import DATA_FOLDER, Data, data_path
 from hetjax.system.errors import InputError, reading
 from hetjax.system.logs import counted
-from hetjax.tasks import label_inputs
 
 
 class Ahead:
@@ -148,8 +149,9 @@ def load_some(data: Data, relations: Collection[Relation], features: Collection[
 
 
 def _read(data: Data) -> HetGraph:
+    own = owners.reader_options(data)
     if data.format == "synthetic":
-        return synthetic.generate(data.schema, data.scale, data.classes or None, data.seed)
+        return synthetic.generate(own.schema, own.scale, own.classes or None, own.seed)
     path = _path(data)
     signs.check(path, data.format)
     if data.format == "store":
@@ -160,31 +162,23 @@ def _read(data: Data) -> HetGraph:
         return graph
     with reading(path):
         if data.format == "hgb":
-            return hgb.read(path, data.validation_fraction, data.split_seed)
+            return hgb.read(path, own.validation_fraction, own.split_seed)
         if data.format == "ogb":
             from hetjax.datasets import ogb  # takes a while, as pyarrow does
 
-            return ogb.read(path, _homogeneous(data), data.reverse)
+            return ogb.read(path, _homogeneous(data, own), own.reverse)
         if data.format == "mag240m":
-            return npy_tree.mag240m(path, data.reverse)
+            return npy_tree.mag240m(path, own.reverse)
         if data.format == "igb":
-            return npy_tree.igb(path, data.igb_labels, data.reverse)
+            return npy_tree.igb(path, own.labels, own.reverse)
         if data.format in ("npz", "edges"):
-            return (npz if data.format == "npz" else edges).read(path, _homogeneous(data))
-        return rdf.read(
-            path,
-            reverse=data.reverse,
-            literals=data.literals,
-            exclude=data.exclude,
-            node_types=data.node_types,
-            validation_fraction=data.validation_fraction,
-            split_seed=data.split_seed,
-        )
+            return (npz if data.format == "npz" else edges).read(path, _homogeneous(data, own))
+        return rdf.read(path, **vars(own))
 
 
-def _homogeneous(data: Data) -> Options:
-    split = Split(data.split, data.split_seed, data.split_shares, data.split_per_class, data.split_number)
-    return Options(data.undirected, data.edge_weights, data.normalize_features, split)
+def _homogeneous(data: Data, own: Arrays) -> Options:
+    split = Split(own.split, own.split_seed, own.split_shares, own.split_per_class, own.split_number, own.section)
+    return Options(own.undirected, own.edge_weights, data.normalize_features, split)
 
 
 def source(data: Data) -> Path | None:

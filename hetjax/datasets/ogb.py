@@ -149,7 +149,7 @@ def _shipped(folder: Path, target: str = "") -> Shipped:
 
 
 def _ids(file: Path, count: int) -> Ids:
-    from hetjax.ingest.finder import normal
+    from hetjax.casts.ids import normal
 
     return Ids(normal([csv_arrays.names(file, count)]))
 

@@ -95,7 +95,7 @@ def _reverses(relations: Mapping[Relation, Ends], folder: Path) -> dict[Relation
     turned = {relation.reverse: (target, source) for relation, (source, target) in relations.items()}
     for relation in relations.keys() & turned.keys():
         raise InputError(
-            f"{folder}: the reverse of {relation.reverse} would be {relation}, which is there already; unset data.reverse"
+            f"{folder}: the reverse of {relation.reverse} would be {relation}, which is there already; unset rdf.reverse"
         )
     return turned
 

@@ -22,6 +22,7 @@ class Split:
       shares: of `random`: for training, validation and test. What they leave is in no split.
       per_class: of `shchur`: for training and validation. All others test.
       number: of `public`: which of several splits.
+      section: the section of options that errors name.
     """
 
     kind: str = "public"
@@ -29,6 +30,7 @@ class Split:
     shares: tuple[float, ...] = (0.6, 0.2, 0.2)
     per_class: tuple[int, ...] = (20, 30)
     number: int = 0
+    section: str = "npz"
 
 
 def hold_out(train: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -55,7 +57,7 @@ def divide(labels: np.ndarray, split: Split, shipped: Shipped, where: str) -> di
       InputError: the files hold no such split; or a class has too few nodes.
     """
     if split.kind == "public":
-        return _public(shipped, len(labels), split.number, where)
+        return _public(shipped, len(labels), split, where)
     first = labels if labels.ndim == 1 else labels[:, 0]
     known = np.flatnonzero((first != UNLABELLED) & (first == first))  # NaN is not itself
     keys = np.random.Philox(split.seed).random_raw(len(known))
@@ -63,7 +65,7 @@ def divide(labels: np.ndarray, split: Split, shipped: Shipped, where: str) -> di
         ends = [round(len(known) * min(1.0, sum(split.shares[: k + 1]))) for k in range(len(SPLITS))]
         among = [np.zeros(len(known), bool), *(_smallest(keys, end) for end in ends)]
         return {name: known[now & ~before] for name, before, now in zip(SPLITS, among, among[1:])}
-    return _per_class(labels, known[np.argsort(keys, kind="stable")], split.per_class, where)
+    return _per_class(labels, known[np.argsort(keys, kind="stable")], split, where)
 
 
 def _smallest(keys: np.ndarray, count: int) -> np.ndarray:
@@ -76,34 +78,36 @@ def _smallest(keys: np.ndarray, count: int) -> np.ndarray:
     return chosen
 
 
-def _per_class(labels: np.ndarray, mixed: np.ndarray, wanted: tuple[int, ...], where: str) -> dict[str, np.ndarray]:
+def _per_class(labels: np.ndarray, mixed: np.ndarray, split: Split, where: str) -> dict[str, np.ndarray]:
+    wanted = split.per_class
     if labels.ndim == 2:
-        raise InputError(f"{where}: data.split shchur draws nodes of every class, and here a node may have several")
+        raise InputError(
+            f"{where}: {split.section}.split shchur draws nodes of every class, and here a node may have several"
+        )
     grouped = mixed[np.argsort(labels[mixed], kind="stable")]
     sizes = np.bincount(labels[grouped])
     few = np.flatnonzero((sizes > 0) & (sizes < sum(wanted)))
     if len(few):
         words = " + ".join(map(str, wanted))
         raise InputError(
-            f"{where}: class {few[0]} has {sizes[few[0]]} labelled nodes < {words} of data.split_per_class"
+            f"{where}: class {few[0]} has {sizes[few[0]]} labelled nodes < {words} of {split.section}.split_per_class"
         )
     place = np.arange(len(grouped)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # among the nodes of its class
     which = np.searchsorted(np.cumsum(wanted), place, side="right")
     return {name: grouped[which == number] for number, name in enumerate(SPLITS)}
 
 
-def _public(shipped: Shipped, nodes: int, number: int, where: str) -> dict[str, np.ndarray]:
+def _public(shipped: Shipped, nodes: int, split: Split, where: str) -> dict[str, np.ndarray]:
+    number, option = split.number, f"{split.section}.split"
     if "train" not in shipped:
-        raise InputError(
-            f"{where}: holds no split, which --data.split public takes; give --data.split random or shchur"
-        )
+        raise InputError(f"{where}: holds no split, which --{option} public takes; give --{option} random or shchur")
     found = {name: _splits_of(array, nodes, place) for name, (place, array) in shipped.items()}
     count = len(found["train"])
     for name, several in found.items():
         if len(several) != count:
             raise InputError(f"{shipped[name][0]}: {len(several)} splits != {count} of {shipped['train'][0]}")
     if number >= count:
-        raise InputError(f"{where}: data.split_number {number}, and there are {count} splits, 0 the first")
+        raise InputError(f"{where}: {option}_number {number}, and there are {count} splits, 0 the first")
     ids = {
         name: np.flatnonzero(chosen) if (chosen := several[number]).dtype == bool else chosen
         for name, several in found.items()

@@ -1,1 +1,1 @@
-"""What is installed, what the machine has, and what a graph is like: measured, each with what to do where it is wrong."""
+"""Checks of the installation, the machine and a graph, each with its remedy."""

@@ -11,8 +11,9 @@ from pathlib import Path
 from hetjax.doctor import system
 from hetjax.doctor.finding import Finding
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.options import owners
 from hetjax.options.command_line import parse, run_command
-from hetjax.options.config import Data, Processes
+from hetjax.options.config import Data, Processes, SharedData
 from hetjax.system import durable
 from hetjax.system.errors import InputError
 
@@ -37,9 +38,9 @@ class Options(Processes):
 
 def main(arguments: Sequence[str]) -> None:
     """Look, print what is found, and end with status 1 where something is wrong."""
-    sections = {"": Options, "data": Data}
+    sections = {"": Options, "data": SharedData} | owners.sections(owners.READER)
     instances, _ = parse(sections, arguments, "python -m hetjax.doctor", DESCRIPTION, {})
-    options, data = instances[""], instances["data"]
+    options, data = instances.pop(""), owners.data_of(instances)
     if not 1 <= options.layers <= MOST_LAYERS:
         raise InputError(f"layers is {options.layers}, and must be in 1..{MOST_LAYERS}")
     if options.graph and data.path:
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str]) -> None:
     if options.picture:
         durable.check_replaceable(Path(options.picture), True)
     wrong = False
-    for finding in of_graph(data, options) if data != Data() else of_machine(options):
+    for finding in of_graph(data, options) if data != owners.made_data() else of_machine(options):
         print(finding, flush=True)
         wrong |= isinstance(finding, Finding) and finding.kind == "wrong"
     if wrong:
@@ -77,7 +78,7 @@ def of_graph(data: Data, options: Options) -> Iterator[Finding | str]:
     except InputError as error:
         yield Finding("wrong", str(error), "mend what it names, and look again")
         return
-    yield f"{data.path or data.schema}: {outline(graph)}"
+    yield f"{data.path or owners.reader_options(data).schema}: {outline(graph)}"
     yield from graph.lines()
     found = [*_checksums(data), *broken(graph)]
     yield from found

@@ -141,6 +141,8 @@ def duplicates(csc: CSC, sources: int) -> int:
 
 def _classes(graph: HetGraph) -> Iterator[Finding]:
     """Classes of which no training node is."""
+    if graph.numeric:
+        return
     labels, names = graph.labels[graph.splits["train"]], graph.names.class_names(graph.schema.classes)
     counts = labels.sum(axis=0, dtype=np.int64) if graph.multilabel else np.bincount(labels, minlength=len(names))
     missing = [name for name, count in zip(names, counts) if not count]

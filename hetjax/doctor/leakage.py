@@ -23,7 +23,7 @@ MOST = 20_000  # labelled nodes that columns are compared on, evenly spread
 def leakage(graph: HetGraph) -> Iterator[Finding]:
     """What tells the label of nearly every node."""
     nodes = np.flatnonzero(graph.labelled(np.arange(len(graph.labels))))
-    if not len(nodes):
+    if not len(nodes) or graph.numeric:
         return
     if not graph.multilabel:
         for relation in graph.relations:
@@ -48,7 +48,7 @@ def _relation(graph: HetGraph, relation: Relation, nodes: np.ndarray) -> Iterato
     yield Finding(
         "wrong",
         words,
-        f"if it follows from the label, leave {relation.name!r} and its reverse out (data.exclude of RDF)",
+        f"if it follows from the label, leave {relation.name!r} and its reverse out (rdf.exclude)",
     )
 
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from hetjax import __version__
 from hetjax.doctor.finding import Finding
 from hetjax.options.config import DATA_FOLDER, Processes
 from hetjax.system import runtime
 from hetjax.system.errors import InputError, reason
+from hetjax.system.version import __version__
 
 GIB = 2**30
 NVIDIA = Path("/proc/driver/nvidia/gpus")  # a folder per graphics card, where the driver is loaded

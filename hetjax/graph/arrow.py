@@ -28,3 +28,10 @@ def to_numpy(column: "pa.Array", missing: float = 0) -> np.ndarray:
     if content is None:  # of no rows
         return np.empty(0, dtype)
     return np.frombuffer(content, dtype, len(filled), filled.offset * dtype.itemsize)
+
+
+def parts(texts: "pa.Array") -> tuple[np.ndarray, np.ndarray]:
+    """Of large_string: where each begins and ends, int64 `[texts + 1]`, and all bytes."""
+    _, ends, content = texts.buffers() if len(texts) else (None, bytes(8), None)
+    begin = np.frombuffer(ends, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    return begin, np.frombuffer(content or bytes(1), np.uint8)

@@ -153,10 +153,10 @@ def _ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def check_one_hot(types: set[str], trained: HetGraph, graph: HetGraph, file: str) -> None:
-    """Raise an InputError where a type whose nodes have a weight each (`model.one_hot`) has other nodes, or another order."""
+    """Raise an InputError where a type whose nodes have a weight each (`rgcn.one_hot`) has other nodes, or another order."""
     for node_type in sorted(types):
         where = places(trained, graph, node_type, file)
         if len(where) != trained.schema.nodes[node_type] or not np.array_equal(where, np.arange(len(where))):
             raise InputError(
-                f"{file}: type {node_type!r} has other nodes, or another order, and model.one_hot has a weight for each"
+                f"{file}: type {node_type!r} has other nodes, or another order, and rgcn.one_hot has a weight for each"
             )

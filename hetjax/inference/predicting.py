@@ -9,23 +9,23 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from hetjax.cache.mapped import portions
 from hetjax.graph.carry import NewNodes
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.inference.options import Options
 from hetjax.inference.restored import Restored, restore
 from hetjax.kernels import orders
 from hetjax.models.hgnn import Stack
 from hetjax.options.config import UNBOUNDED
-from hetjax.predict import Options
 from hetjax.processes import digests
 from hetjax.processes.group import ProcessGroup
 from hetjax.processes.kept import Kept
-from hetjax.results import results
 from hetjax.sharding.evaluate import Evaluator, ReadOut
 from hetjax.system import durable
 from hetjax.system.errors import InputError
 from hetjax.system.logs import log
+from hetjax.system.mapped import portions
 from hetjax.tasks.predictions import Predictions, split_numbers
+from hetjax.tasks.stacking import weighed
 
 
 def write(workdir: Path, out: Path, options: Options, folder: Path | None, group: ProcessGroup) -> None:
@@ -41,9 +41,7 @@ def write(workdir: Path, out: Path, options: Options, folder: Path | None, group
     order = f", in the order of the graph's nodes of type {found.target!r}" if out.suffix == ".npy" else ""
     log.info(f"{out}: {what}{order}, {restored.chosen}")
     if restored.stacked:
-        log.info(
-            f"the logits are stacked, as at the end of training: {results.weighed(restored.stacked.stacked.weights)}"
-        )
+        log.info(f"the logits are stacked, as at the end of training: {weighed(restored.stacked.stacked.weights)}")
     if options.graph and restored.learned:
         log.info(
             f"features of {', '.join(restored.learned)} are those that were learned in training, by the nodes' ids"

@@ -12,28 +12,29 @@ import jax
 import numpy as np
 
 from hetjax import models
-from hetjax.cache.mapped import mapped, on_host
+from hetjax.checkpoints.checkpoint import Checkpoint, Checkpoints, Damaged
+from hetjax.checkpoints.progress import check_progress
 from hetjax.datasets.load import as_read, load, made, makes, without_metapaths
 from hetjax.graph.carry import NewNodes, carried, check_one_hot
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.label_inputs import without_labels
 from hetjax.kernels import orders
 from hetjax.kernels.orders import Costs
 from hetjax.models.hgnn import Stack
+from hetjax.options import renamed
 from hetjax.options.command_line import config_of
 from hetjax.options.config import Config, Data, as_dict, flat
+from hetjax.options.run_folder import TRUST, check_trusted, config_file
 from hetjax.processes import digests
 from hetjax.sharding.strategy import setup
 from hetjax.sharding.trainer import Trainer
 from hetjax.system import backend
 from hetjax.system.errors import InputError, short
+from hetjax.system.mapped import mapped, on_host
 from hetjax.tasks import known_labels, stacking
 from hetjax.tasks.class_names import with_classes
-from hetjax.tasks.label_inputs import without_labels
 from hetjax.tasks.stacking import Applied
 from hetjax.tasks.task import Task
-from hetjax.training.checkpoint import Checkpoint, Checkpoints, Damaged
-from hetjax.training.progress import check_progress
-from hetjax.training.workdir import TRUST, check_trusted, config_file
 
 
 class Restored(NamedTuple):
@@ -75,7 +76,7 @@ def run_of(workdir: str | os.PathLike, trust: bool | str = False, how: str = TRU
     """Return the configuration of a run, and its graph.
 
     Args:
-      trust, how: as of `hetjax.training.workdir.check_trusted`.
+      trust, how: as of `hetjax.options.run_folder.check_trusted`.
 
     Raises:
       InputError: the folder is of no run, names a model of a user's own that is not trusted, or its configuration is
@@ -94,7 +95,9 @@ FREE_DATA = "data.path", "data.check"  # a graph may have been moved since
 def _check_options(file: Path, config: Config) -> None:
     """Raise an InputError where `config.yaml` was edited since the run's checkpoints were written."""
     newest = next(Checkpoints(file.parent / "checkpoints").newest_first(), None)
-    trained, edited = newest.noted("options", dict) if newest else {}, flat(as_dict(config))
+    noted = newest.noted("options", dict) if newest else {}
+    chosen = {"data.format": config.data.format, "model.name": config.model.name}
+    trained, edited = renamed.renamed(noted, chosen), flat(as_dict(config))
     for key in sorted(trained.keys() & edited.keys() - set(FREE_DATA)):
         if trained[key] != edited[key]:
             raise InputError(
@@ -116,7 +119,7 @@ def restore(
       other: another graph, or its store; empty: the run's own.
       new_nodes: what nodes of `other` get that are new, of a type whose features were learned.
       folder: for learned features of `other`; None: memory.
-      trust: as of `hetjax.training.workdir.check_trusted`.
+      trust: as of `hetjax.options.run_folder.check_trusted`.
 
     Raises:
       InputError: the run has no checkpoint that is whole, its data are another graph now, or `other` does not go with it.

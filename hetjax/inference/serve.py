@@ -8,7 +8,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from hetjax.cache.mapped import gather, on_host
 from hetjax.graph.carry import NewNodes
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.inference.restored import Restored, restore
@@ -18,6 +17,7 @@ from hetjax.sampling.ladder import Ladder
 from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding.evaluate import Evaluator
 from hetjax.system.errors import InputError, short
+from hetjax.system.mapped import gather, on_host
 from hetjax.tasks.predictions import Predictions
 
 AT_ONCE = 64  # nodes that are computed together; more of them are divided

@@ -8,10 +8,11 @@ import jax
 import numpy as np
 
 from hetjax import models
-from hetjax.cache.mapped import on_host
 from hetjax.datasets.load import load
 from hetjax.graph.carry import carried, check_one_hot
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.label_inputs import without_labels
+from hetjax.graph.label_propagation import ways
 from hetjax.inference.restored import best_state, run_of, same_shape
 from hetjax.kernels.tables import Table
 from hetjax.options.config import Config
@@ -20,8 +21,7 @@ from hetjax.sharding.strategy import setup
 from hetjax.sharding.trainer import Trainer, TrainState
 from hetjax.system.eager import eagerly
 from hetjax.system.errors import InputError, short
-from hetjax.tasks.label_inputs import without_labels
-from hetjax.tasks.label_propagation import ways
+from hetjax.system.mapped import on_host
 
 FREE = (
     "dropout",

@@ -1,16 +1,16 @@
 """From the users' ids to node numbers, many at a time."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hetjax.casts import written
 from hetjax.casts.column import is_text
 from hetjax.casts.ids import CANONICAL, check_ids, whole_numbers
 from hetjax.graph.arrow import to_arrow
-from hetjax.ingest import written
 from hetjax.ingest.lookup import lookup
 from hetjax.system.errors import InputError, short
 
@@ -80,25 +80,3 @@ def check_lengths(column: pa.Array, place: Callable[..., str], what: str) -> Non
         )
         size = pc.binary_length(column)[row].as_py()
         raise InputError(f"{place(row)}: a text of {size:,} bytes, and {what} have at most {LONGEST:,}")
-
-
-def normal(ids: list[pa.Array]) -> pa.Array:
-    """Ids, whole numbers or texts, as they were read: int64 if all are whole numbers as Python writes them, else large_string.
-
-    `007` stays a text: as a number it would be another id.
-    """
-    values = joined(ids, pa.int64())
-    if pa.types.is_integer(values.type):
-        return values.cast(pa.int64())
-    numbers, wrong = written.whole_numbers(values.cast(pa.large_string()))
-    return values if wrong.any() else to_arrow(numbers)
-
-
-def joined(chunks: Sequence[pa.Array], otherwise: pa.DataType) -> pa.Array:
-    """One column of several pieces, as texts if some are texts; of no piece, an empty one of the type `otherwise`."""
-    if not chunks:
-        return pa.array([], otherwise)
-    several = len({chunk.type for chunk in chunks}) > 1 or pa.types.is_string(chunks[0].type)
-    made = pa.chunked_array([chunk.cast(pa.large_string()) for chunk in chunks] if several else chunks)
-    one = made.combine_chunks()
-    return one.combine_chunks() if isinstance(one, pa.ChunkedArray) else one

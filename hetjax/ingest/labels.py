@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tqdm import tqdm
 
-from hetjax.casts.column import is_text, is_time, kind_of
-from hetjax.casts.ids import node_ids
+from hetjax.casts.column import is_text, is_time, joined, kind_of
+from hetjax.casts.ids import node_ids, normal
 from hetjax.casts.labels import CLASS_NUMBER, class_names, encoded
 from hetjax.casts.words import MISSING, Missing
 from hetjax.datasets.splits import Split, divide
@@ -22,7 +22,7 @@ from hetjax.graph.hetgraph import SPLITS, UNLABELLED
 from hetjax.graph.names import Ids
 from hetjax.ingest import parquet, tables
 from hetjax.ingest.declared import Format, Label, Pattern
-from hetjax.ingest.finder import Finder, joined, normal
+from hetjax.ingest.finder import Finder
 from hetjax.system.errors import InputError, reading, short
 from hetjax.system.files import read_bytes
 from hetjax.system.logs import log

@@ -62,13 +62,13 @@ class Texts:
     """Texts; a slot has a part of the hash too, so that few texts are compared in vain."""
 
     def __init__(self, ids: pa.Array):
-        self.ends, self.bytes = parts(ids)
+        self.ends, self.bytes = arrow.parts(ids)
         self.slots = np.full((_size(len(ids)), 2), FREE, np.int32)
         _put_texts(self.ends, self.bytes, self.slots)
 
     def find(self, wanted: pa.Array) -> np.ndarray:
         found = np.empty(len(wanted), np.int32)
-        _texts(*parts(wanted), self.ends, self.bytes, self.slots, found)
+        _texts(*arrow.parts(wanted), self.ends, self.bytes, self.slots, found)
         return _known(found, wanted)
 
 
@@ -81,13 +81,6 @@ def _known(found: np.ndarray, wanted: pa.Array) -> np.ndarray:
     if wanted.null_count:
         found[wanted.is_null().to_numpy(zero_copy_only=False)] = FREE
     return found
-
-
-def parts(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Of large_string: where each begins and ends, int64 `[texts + 1]`, and all bytes."""
-    _, ends, content = texts.buffers() if len(texts) else (None, bytes(8), None)
-    begin = np.frombuffer(ends, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    return begin, np.frombuffer(content or bytes(1), np.uint8)
 
 
 @compiled

@@ -12,19 +12,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tqdm import tqdm
 
-from hetjax.cache.mapped import mapped
-from hetjax.casts.column import is_text
-from hetjax.casts.ids import EXACT, node_ids
+from hetjax.casts.column import is_text, joined
+from hetjax.casts.ids import EXACT, node_ids, normal
 from hetjax.casts.words import MISSING, Missing
 from hetjax.graph.arrow import to_arrow
 from hetjax.graph.names import distinct
 from hetjax.graph.schema import MOST_NODES
 from hetjax.ingest import diagnosis, tables, transforms
 from hetjax.ingest.declared import Feature, NodeTable
-from hetjax.ingest.finder import Finder, check_lengths, joined, normal
+from hetjax.ingest.finder import Finder, check_lengths
 from hetjax.ingest.transforms import Transform
 from hetjax.system.errors import InputError, short
 from hetjax.system.logs import log
+from hetjax.system.mapped import mapped
 
 
 class Column(NamedTuple):

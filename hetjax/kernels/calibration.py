@@ -1,4 +1,4 @@
-"""What orders of products and folds are counted with (`models.orders`), measured on the machine that trains.
+"""What orders of products and folds are counted with (`kernels.orders`), measured on the machine that trains.
 
 On a CPU five operations are timed that stand for the costs, once per machine and version of their code: the rest
 is read from the user's cache folder. How much longer each takes, beside a multiplication, than on the machine that the constants are
@@ -14,13 +14,11 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from hetjax.kernels import native, orders
 from hetjax.kernels.attention import attend
 from hetjax.kernels.linear import times
 from hetjax.kernels.orders import Costs
 from hetjax.kernels.segment import by_source, neighbour_sum
 from hetjax.kernels.tables import rows_at
-from hetjax.processes.group import ProcessGroup
 from hetjax.sampling.sampler import group
 from hetjax.system import compiled, measured, runtime
 
@@ -31,12 +29,16 @@ REFERENCE = {"multiply": 0.0047, "move": 0.082, "copy": 0.135, "weigh": 0.098, "
 MOST = 2.0**4  # times as much, or as little, as there: more is no machine, but something that stood in the way
 
 
-def order_costs(processes: ProcessGroup) -> Costs:
-    """Those of the first process's machine, in all processes; together."""
-    # All processes ask, as their backends start together.
-    measurable = native.taken()
-    found = (_kept() if measurable else orders.usual()) if processes.first else None
-    return Costs(*processes.broadcast_object("costs of orders", found and list(found)))
+def machine_costs() -> Costs:
+    """Return the costs of this machine, measured now or before; the first that are kept count, for whoever measures at the same time."""
+    about = {
+        "machine": [platform.node(), platform.machine(), runtime.cores()],
+        "versions": [jax.__version__, compiled.digest(__name__)],
+    }
+    found = measured.read("orders", about)
+    if not isinstance(found, dict) or found.keys() != REFERENCE.keys():
+        found = measured.write_first("orders", about, measure())
+    return scaled(found)
 
 
 def scaled(nanoseconds: dict[str, float]) -> Costs:
@@ -80,15 +82,3 @@ def measure() -> dict[str, float]:
 def _rounded(factor: float) -> float:
     steps = round(2 * math.log2(min(MOST, max(1 / MOST, factor))))
     return 2.0 ** (steps / 2)
-
-
-def _kept() -> Costs:
-    """What was measured before on this machine; the first that is kept counts, for whoever measures at the same time."""
-    about = {
-        "machine": [platform.node(), platform.machine(), runtime.cores()],
-        "versions": [jax.__version__, compiled.digest(__name__)],
-    }
-    found = measured.read("orders", about)
-    if not isinstance(found, dict) or found.keys() != REFERENCE.keys():
-        found = measured.write_first("orders", about, measure())
-    return scaled(found)

@@ -2,7 +2,7 @@
 
 The same mathematics either way. Work is counted from the shapes when a program is traced, way back included, and weighed by `Costs`:
 constants by which choices were best on one CPU of two cores, over the shapes of `benchmarks/orders.py`, but for `copy`, which was
-chosen by the times of a few graphs' steps; a run that trains scales them to its own CPU first (`models.calibration`). GPUs and TPUs have
+chosen by the times of a few graphs' steps; a run that trains scales them to its own CPU first (`kernels.calibration`). GPUs and TPUs have
 `ACCELERATOR`, of one GPU. A run keeps what it counted with in its checkpoints, so that it has the same bits wherever it goes on.
 A sum of static features needs no way back to them; multiplied first, they need one for the matrix' sake.
 """

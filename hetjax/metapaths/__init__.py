@@ -1,4 +1,4 @@
-"""What a graph says of its target along metapaths, computed once: the inputs of SeHGNN. Nothing here needs jax."""
+"""Neighbour means and labels along metapaths, computed once: the inputs of SeHGNN; no jax."""
 
 from hetjax.metapaths.means import composed
 from hetjax.metapaths.paths import Metapath, metapaths

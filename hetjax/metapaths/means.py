@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import scipy.sparse
 
-from hetjax.cache.mapped import unnamed
 from hetjax.graph.csc import CSC, index_dtype
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.metapaths.paths import MOST_EDGES, Metapath
 from hetjax.system.errors import InputError
+from hetjax.system.mapped import unnamed
 
 AT_ONCE = 2**24  # numbers of an intermediate product
 MOST_ONE_HOT = 2**28  # numbers of a metapath's one-hot features

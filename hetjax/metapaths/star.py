@@ -14,11 +14,11 @@ import numpy as np
 
 from hetjax.graph.csc import CSC, index_dtype
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.label_propagation import known
 from hetjax.graph.schema import Relation, Schema
 from hetjax.metapaths.means import composed, means, means_of_others, one_hot
 from hetjax.metapaths.paths import BACK, metapaths
 from hetjax.system.errors import InputError
-from hetjax.tasks.label_propagation import known
 
 ITSELF, MEANS, LABELS = "itself", "means", "labels"  # relations into the target type
 

@@ -1,17 +1,16 @@
-"""Models as folds: what one relation contributes to a node, and how contributions combine. They never know where they run."""
+"""Models as aggregations: what one relation contributes to a node, and how contributions combine. They never know where they run."""
 
 import importlib
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hetjax.graph.hetgraph import HetGraph, check_csc
-from hetjax.graph.sizes import in_shape_alone
-from hetjax.options import config
-from hetjax.options.config import Model
+from hetjax.options import config, owners
+from hetjax.options.config import Model, SharedModel
 from hetjax.system.errors import InputError, reading, short
 
-if TYPE_CHECKING:  # which import this module
+if TYPE_CHECKING:  # which import this module, or numba
+    from hetjax.graph.hetgraph import HetGraph
     from hetjax.models.hgnn import HGNN, Layer
 
 
@@ -60,13 +59,18 @@ def options(model: Model) -> dict[str, Any]:
       InputError: a key is set that it does not have.
     """
     known = takes(model.name)
-    for key, value in config.changed(model).items():
-        if key not in known | {"name"}:
-            raise InputError(f"model.{key} is {value}, and model {model.name} has no such option")
-    return {key: value for key, value in vars(model).items() if key in known}
+    sections = {"model": model, **model.own}
+    for section, keys in sections.items():
+        for key, value in config.changed(keys).items():
+            if key not in known | {"name", "own"}:
+                raise InputError(f"{section}.{key} is {value}, and model {model.name} has no such option")
+    found = {key.name: getattr(model, key.name) for key in fields(SharedModel) if key.name in known}
+    for keys in (owners.own(model, name) for name in {model.name: 0} | dict(model.own)):
+        found |= {key: value for key, value in vars(keys).items() if key in known} if keys else {}
+    return found
 
 
-def folded(name: str, graph: HetGraph) -> HetGraph:
+def folded(name: str, graph: "HetGraph") -> "HetGraph":
     """The graph with the relations that a model folds."""
     from hetjax.models.hgnn import HGNN
 
@@ -75,7 +79,7 @@ def folded(name: str, graph: HetGraph) -> HetGraph:
     return graph if chosen is None else graph.only(chosen)
 
 
-def changed(name: str, graph: HetGraph) -> HetGraph:
+def changed(name: str, graph: "HetGraph") -> "HetGraph":
     """The graph with its edges as a model folds them, with loops or weights of its own say; what it leaves is not copied.
 
     Of what is there in shape alone nothing is changed: who opens it asks again.
@@ -83,6 +87,8 @@ def changed(name: str, graph: HetGraph) -> HetGraph:
     Raises:
       InputError: edges have weights, and the model reads none; or pointers or ids are out of range.
     """
+    from hetjax.graph.hetgraph import check_csc
+    from hetjax.graph.sizes import in_shape_alone
     from hetjax.models.hgnn import HGNN
 
     model = find(name)
@@ -92,7 +98,7 @@ def changed(name: str, graph: HetGraph) -> HetGraph:
         for relation, csc in graph.relations.items():
             if csc.weights is not None:
                 raise InputError(
-                    f"relation {relation} has edge weights, and model {name} reads none: set data.edge_weights false"
+                    f"relation {relation} has edge weights, and model {name} reads none: set edge_weights of its reader false"
                 )
     if model.changed_edges is None:
         return graph

@@ -18,6 +18,7 @@ from hetjax.models.activations import relu
 from hetjax.models.decoupled import DenseOptions, Propagation
 from hetjax.models.dropout import Masks, NodeMasks, dropped
 from hetjax.models.layer import LOCAL, Exchange, Layer, PlainLayer, glorot
+from hetjax.options import owners
 from hetjax.sampling.blocks import Adjacency, Block
 from hetjax.system.arrays import Array
 from hetjax.system.errors import InputError
@@ -404,7 +405,8 @@ def _dense(layer: type[Layer], stack: StackOptions, own: Mapping[str, Any], outp
     known = {*takes(layer.propagation), *(option.name for option in fields(DenseOptions))}
     for option in fields(layer):
         if option.name in own.keys() - known and own[option.name] != option.default:
-            raise InputError(f"model.{option.name} is {own[option.name]}, and a decoupled model has no such option")
+            name = owners.model_option(option.name)
+            raise InputError(f"{name} is {own[option.name]}, and a decoupled model has no such option")
     given = {name: own[name] for name in ("norm", "dropout", "residual", "bias") if name in own}
     activation = getattr(layer, "activation", relu)
     folded = stack.hidden if stack.head else layer.propagation.made(outputs, **own)
@@ -415,10 +417,10 @@ def _dense(layer: type[Layer], stack: StackOptions, own: Mapping[str, Any], outp
 def _check(stack: StackOptions, own: Mapping[str, Any]) -> None:
     """Raise an InputError if options of the stack and of the model do not go together."""
     if stack.input_projection and own.get("one_hot"):
-        raise InputError("model.one_hot is true, and model.input_projection would map the one-hot features to others")
+        raise InputError("rgcn.one_hot is true, and model.input_projection would map the one-hot features to others")
     if stack.feature_init != "unit" and own.get("one_hot"):
         raise InputError(
-            f"model.feature_init is {stack.feature_init}, and model.one_hot has rows that start in a way of their own"
+            f"model.feature_init is {stack.feature_init}, and rgcn.one_hot has rows that start in a way of their own"
         )
 
 

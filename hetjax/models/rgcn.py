@@ -162,7 +162,7 @@ class RGCNLayer(PlainLayer):
     def setup(self):
         super().setup()
         if self.share_self and not self.bases:
-            raise InputError("model.share_self is true, and model.bases is 0: there are no bases to share")
+            raise InputError("rgcn.share_self is true, and rgcn.bases is 0: there are no bases to share")
         learned = self.learned if self.one_hot else {}
         sharing = [r.source for r in self.relations] + list(self.selves if self.share_self else ())
         users = Counter(self.widths[t] for t in sharing if t not in learned) if self.bases else {}

@@ -1,1 +1,1 @@
-"""Graphs from what Python users have: arrays and lists, frames, PyG, DGL and networkx objects; and back to each."""
+"""Graphs from Python objects: arrays and lists, frames, PyG, DGL and networkx objects; and back to each."""

@@ -149,7 +149,7 @@ def to_dgl(graph: HetGraph) -> Any:
         else:
             log.warning("ids of type %r are texts, which DGL does not hold, and are left out", name)
     target = made.nodes[graph.schema.target].data
-    target["label"] = torch.from_numpy(graph.labels.astype(np.int64))
+    target["label"] = torch.from_numpy(graph.labels.astype(graph.labels.dtype if graph.numeric else np.int64))
     for key, mask in back.masks(graph).items():
         target[key] = torch.from_numpy(mask)
     return made

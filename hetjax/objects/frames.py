@@ -229,7 +229,7 @@ def to_pandas(graph: HetGraph) -> tuple[dict[str, Any], dict[tuple[str, str, str
         for number, name in enumerate(classes):
             target[f"label_{name}"] = graph.labels[:, number]
     else:
-        target["label"] = pd.Categorical.from_codes(graph.labels, classes)
+        target["label"] = graph.labels if graph.numeric else pd.Categorical.from_codes(graph.labels, classes)
     split = np.full(len(graph.labels), None, object)
     for name, ids in graph.splits.items():
         split[ids] = name

@@ -242,7 +242,7 @@ def to_networkx(graph: HetGraph) -> networkx.MultiDiGraph:
     target = nodes[graph.schema.target]
     for position in np.flatnonzero(graph.labelled(np.arange(len(target)))):
         label = graph.labels[position]
-        made.nodes[target[position]]["y"] = label.tolist() if graph.multilabel else classes[label]
+        made.nodes[target[position]]["y"] = label.tolist() if graph.multilabel or graph.numeric else classes[label]
     for split, ids in graph.splits.items():
         for number in ids:
             made.nodes[target[number]]["split"] = split

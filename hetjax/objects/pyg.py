@@ -271,7 +271,7 @@ def to_pyg(graph: HetGraph) -> Any:
         if name in graph.names.nodes:
             data[name].ids = back.node_ids(graph, name)
     target = data[graph.schema.target]
-    target.y = torch.from_numpy(graph.labels.astype(np.int64))
+    target.y = torch.from_numpy(graph.labels.astype(graph.labels.dtype if graph.numeric else np.int64))
     for key, mask in back.masks(graph).items():
         target[key] = torch.from_numpy(mask)
     if graph.names.classes is not None:

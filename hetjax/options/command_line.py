@@ -1,17 +1,20 @@
 """The command line, and the YAML file that it may name: sections of configuration, each error one line, and how a command ends."""
 
+import contextlib
 import re
 import sys
+import tempfile
 from argparse import HelpFormatter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
+import yaml
 from jsonargparse import ArgumentParser
 from jsonargparse.typing import register_type
 
-from hetjax.options import reference
+from hetjax.options import owners, reference, renamed
 from hetjax.options.config import CLASS_WEIGHTS, SECTIONS, Bytes, Config, check_numbers, flat
 from hetjax.options.names import hint
 from hetjax.system import runtime, yaml_file
@@ -98,7 +101,7 @@ def parse(
     for argument in arguments:
         check_name(argument)
     parser = Parser(prog=prog, allow_abbrev=False)
-    parser.help = lambda: reference.help_text(sections, paths, prog, description)
+    parser.help = lambda: reference.help_text(sections, paths, prog, description, _chosen(arguments, "config" in paths))
     if "config" not in paths:
         parser.add_argument("--config", action="config")
     for name in paths:
@@ -108,26 +111,93 @@ def parse(
             parser.add_argument(f"--{name}", type=section, default=section())
         else:
             parser.add_class_arguments(section)
-    alone = [key.name for key in fields(sections[""])] if "" in sections else []
     known = [f"{name}.{key.name}".lstrip(".") for name, section in sections.items() for key in fields(section)]
-    _check_options(arguments, [*paths, "config", "help", "print_config", *known])
-    files, options = ([], list(arguments)) if "config" in paths else _split_config(arguments)
-    source = f"--config {', '.join(files)}" if files else "the command line"
+    named = Given([], list(arguments)) if "config" in paths else given(arguments, told=True)
+    _check_options(named.options, [*paths, "config", "help", "print_config", *known])
     filed = {name: section for name, section in sections.items() if name} or sections
-    for file in files:
-        _check_content(Path(file), yaml_file.read(file), filed)
-    options = _bare_flags(options, sections.get(""))
+    for file, content in named.files:
+        _check_content(Path(file), content, filed)
+    return _instances(parser, sections, named._replace(options=_bare_flags(named.options, sections.get(""))), paths)
+
+
+def _instances(
+    parser: Parser, sections: dict[str, type], named: "Given", paths: dict[str, str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the two results of `parse`."""
+    alone = [key.name for key in fields(sections[""])] if "" in sections else []
+    source = f"--config {', '.join(file for file, _ in named.files)}" if named.files else "the command line"
     try:
-        with reading(source):
-            parsed = parser.instantiate(parser.parse_args([*(f"--config={file}" for file in files), *options]))
+        with reading(source), named.current_files() as files:
+            parsed = parser.instantiate(parser.parse_args([*(f"--config={file}" for file in files), *named.options]))
             instances = {
                 n: parsed[n] if n else section(**{key: parsed[key] for key in alone}) for n, section in sections.items()
             }
             for name, section in instances.items():
                 check_numbers(name, section)
     except InputError as error:
-        raise InputError(f"{_place(str(error), files, options)}{error}") from None
+        raise InputError(f"{_place(str(error), named)}{error}") from None
     return instances, {name: parsed[name] for name in paths}
+
+
+class Given(NamedTuple):
+    """The files that a command line names and its other arguments, with the names that options have now.
+
+    Attributes:
+      files: the path and the content of each file of `--config`.
+      options: the other arguments.
+    """
+
+    files: list[tuple[str, Any]]
+    options: list[str]
+
+    def keys(self) -> set[str]:
+        """Return the options, `section.key`, that are given."""
+        filed = {key for _, content in self.files for key in flat(content)}
+        return filed | {option[2:].partition("=")[0] for option in self.options if option.startswith("--")}
+
+    @contextlib.contextmanager
+    def current_files(self) -> Iterator[list[str]]:
+        """Give the paths of the files; a file whose content changed is written anew for as long as this lasts."""
+        with contextlib.ExitStack() as stack:
+            paths = []
+            for path, content in self.files:
+                if content != yaml_file.read(path):
+                    file = stack.enter_context(tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8"))
+                    yaml.safe_dump(content, file, allow_unicode=True)
+                    file.flush()
+                    path = file.name
+                paths.append(path)
+            yield paths
+
+
+def given(arguments: Sequence[str], told: bool = False) -> Given:
+    """Return what a command line gives. An option of a model's own chooses that model, where `model.name` is not given.
+
+    Args:
+      told: whether a line gives the new name of each option that has an old one.
+
+    Raises:
+      InputError: a file cannot be read.
+    """
+    files, options = _split_config(arguments)
+    chosen = _chosen(arguments)
+    read = [(file, renamed.content(yaml_file.read(file), chosen, told)) for file in files]
+    read = [(file, renamed.without_other_readers(file, content, chosen, told)) for file, content in read]
+    found = Given(read, renamed.arguments(options, chosen, told))
+    implied = renamed.implied_model(found.keys())
+    return found._replace(options=[*found.options, f"--{owners.MODEL.chooser}={implied}"]) if implied else found
+
+
+def _chosen(arguments: Sequence[str], alone: bool = False) -> dict[str, str]:
+    """Return the reader, the model and the strategy that a command line names, by `data.format` and its like.
+
+    Args:
+      alone: the file of `--config` is one of another kind.
+    """
+    if alone:
+        return {}
+    named = {kind.chooser: given_value(arguments, kind.chooser) for kind in owners.KINDS}
+    return {chooser: name for chooser, name in named.items() if name}
 
 
 def read_sections(file: Path, sections: dict[str, type]) -> dict[str, Any]:
@@ -136,7 +206,7 @@ def read_sections(file: Path, sections: dict[str, type]) -> dict[str, Any]:
     Raises:
       InputError: an unknown key, or a malformed value, in these sections.
     """
-    content = yaml_file.read(file)
+    content = renamed.content(yaml_file.read(file))
     if isinstance(content, dict):
         content = {name: keys for name, keys in content.items() if name in sections}
     _check_content(file, content, sections)
@@ -155,13 +225,15 @@ def read_sections(file: Path, sections: dict[str, type]) -> dict[str, Any]:
 
 
 def config_of(file: Path) -> Config:
-    """Return the configuration of a run but for its mesh and what strategies own: its model is used on one device.
+    """Return the configuration of a run but for its mesh and the options of strategies: its model is used on one device.
 
     Nothing that the file names is imported.
     """
-    sections = read_sections(file, {name: section for name, section in SECTIONS.items() if name != "mesh"})
+    shared = {name: section for name, section in SECTIONS.items() if name != "mesh"}
+    sections = read_sections(file, shared | owners.sections(owners.READER) | owners.sections(owners.MODEL))
     try:
-        return Config(**sections)
+        chosen = {"data": owners.data_of(sections), "model": owners.model_of(sections)}
+        return Config(**{name: sections[name] for name in shared} | chosen)
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
 
@@ -192,17 +264,15 @@ def given_options(arguments: Sequence[str]) -> set[str]:
     Raises:
       InputError: a file cannot be read.
     """
-    files, options = _split_config(arguments)
-    filed = {key for file in files for key in flat(yaml_file.read(file))}
-    return filed | {option[2:].partition("=")[0] for option in options if option.startswith("--")}
+    return given(arguments).keys()
 
 
-def _place(words: str, files: Sequence[str], options: Sequence[str]) -> str:
-    """The file that has the key that an error is about, and a colon; nothing if the command line gave it."""
+def _place(words: str, named: Given) -> str:
+    """Return the file that has the key that an error is about, and a colon; nothing if the command line gave it."""
     key = words.split(" ", 1)[0]
-    if any(option.split("=", 1)[0] == f"--{key}" for option in options):
+    if any(option.split("=", 1)[0] == f"--{key}" for option in named.options):
         return ""
-    having = [file for file in files if key in flat(yaml_file.read(file))]
+    having = [file for file, content in named.files if key in flat(content)]
     return f"{having[-1]}: " if having else ""
 
 

@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
+from hetjax.options.check import SHOWN, require
 from hetjax.system.errors import InputError, short
 
 DATA_FOLDER = "HETJAX_DATA"
 MOST_WIDTH, MOST_THREADS = 2**16, 64
 MOST_HOPS = 16  # of a metapath
-SHOWN = 100  # characters of a value that an error shows
 MOST_PROCESSES = 2**16
 MOST_SECONDS = 7 * 24 * 3600  # that processes wait for each other
 
@@ -41,68 +41,31 @@ MOST_FLOAT = 3.4e38  # about the largest number in float32, in which a model is 
 
 
 @dataclass(frozen=True)
-class Data:
+class SharedData:
     """Data: where the graph comes from."""
 
     format: Literal["rdf", "hgb", "npz", "edges", "ogb", "mag240m", "igb", "store", "synthetic"] = "synthetic"
-    """rdf: N-Triples with split files; hgb: the text form of the Heterogeneous Graph Benchmark; npz: one kind of node and edge, as plain arrays in a .npz; edges: the same as a folder with a list of edges; ogb: a data set of OGB as it is unpacked, such as ogbn-mag or ogbn-arxiv; mag240m, igb: the folder that holds processed; store: hetjax's own form; synthetic: a generated graph, nothing is read"""
+    """the format that the graph is read from; store: hetjax's own; synthetic: a generated graph, nothing is read; of each other one, and its section of options, docs/data.md tells"""
     path: str = ""
-    """the folder to read (hgb: or a zip file; npz: or the file); a relative path starts in the folder that the environment variable HETJAX_DATA names; if HETJAX_DATA is not set, in the current folder"""
-    validation_fraction: float = 0.2
-    """rdf, hgb: share of the training nodes that is held out for validation; with 0 the last epoch is kept"""
-    split_seed: int = 0
-    """rdf, hgb: the seed that chooses the nodes to hold out; npz, edges, ogb: the seed of data.split"""
-    split: Literal["public", "random", "shchur"] = "public"
-    """npz, edges, ogb: which nodes train, validate and test; public: as the files say; random: shares of the labelled nodes, whatever their classes; shchur: so many nodes of every class, and all others test"""
-    split_number: int = 0
-    """npz, edges, ogb: public: which split, where the files hold several, from 0"""
-    split_shares: tuple[float, ...] = (0.6, 0.2, 0.2)
-    """npz, edges, ogb: random: shares for training, validation and test; what they leave is not used"""
-    split_per_class: tuple[int, ...] = (20, 30)
-    """npz, edges, ogb: shchur: nodes of every class for training and for validation"""
-    undirected: bool = True
-    """npz, edges, ogb: add the reverse of every edge, and keep every edge once, with the first of its weights; false: the edges as they are written"""
-    edge_weights: bool = True
-    """npz, edges, ogb: read the weights of edges, where there are any; false: every edge counts alike"""
+    """the folder to read (hgb: or a zip file; npz: or the file); a relative path starts in the folder that the environment variable HETJAX_DATA names, and without it in the current one"""
     normalize_features: Literal["none", "row", "auto"] = "none"
-    """row: npz, edges, ogb: divide the features of every node by their sum, as the code of the GCN paper does; auto: any format: of every node type, counts so, numbers of any size to columns of mean 0 and standard deviation 1, zeros and ones as they are"""
-    reverse: bool = True
-    """rdf, ogb, mag240m, igb: add the reverse of every relation"""
-    literals: Literal["nodes", "drop"] = "nodes"
-    """rdf: make literals nodes, or drop their triples"""
-    exclude: tuple[str, ...] = ()
-    """rdf: predicates to leave out, by IRI or local name; for example, a predicate that gives the label away"""
-    node_types: Literal["one", "class"] = "one"
-    """rdf: one node type for all resources, or one per rdf:type"""
-    igb_labels: Literal["19", "2K"] = "19"
-    """igb: which labels, of 19 classes or of 2983"""
+    """row: npz, edges, ogb: divide features by their sum per node; auto: scale counts, and numbers of any size to mean 0 and standard deviation 1; zeros and ones stay"""
     label_inputs: bool = False
     """training labels, propagated along relations, are inputs too; no node's own label reaches its logits, and no label of validation or test nodes is read"""
     metapath_hops: int = 0
-    """for model sehgnn: the mean of the features along every metapath of at most so many relations into the target type is computed once, and is an input; 0: no metapaths, the graph as it is"""
+    """for model sehgnn: the mean of the features along every metapath of at most this many relations into the target type is an input; 0: no metapaths"""
     metapath_label_hops: int = 0
     """with data.metapath_hops: training labels along metapaths of at most so many relations are inputs too, without a node's own; 0: none"""
     metapath_one_hot: bool = False
-    """with data.metapath_hops: types without features have one-hot ones, as in the authors' code of SeHGNN, so that every metapath has a weight row per node; false: learnable features, which their metapaths share"""
+    """with data.metapath_hops: types without features have one-hot ones, as in the authors' code of SeHGNN; false: learnable features, which their metapaths share"""
     without_features: tuple[str, ...] = ()
     """node types whose features are ignored; learnable features take their place"""
-    schema: str = "ogbn-mag"
-    """synthetic: the published graph to imitate: ogbn-mag, freebase, donor, igb-het or mag240m"""
-    scale: float = 0.02
-    """synthetic: size relative to the published graph"""
-    classes: int = 32
-    """synthetic: number of classes; 0: as many as the published graph has"""
-    seed: int = 0
-    """synthetic: the seed of the graph"""
     check: bool = True
     """read the whole graph before training, verify a store's checksums, and name what is wrong; false: trust the graph"""
 
     def __post_init__(self):
-        _require(0 <= self.validation_fraction < 1, "data.validation_fraction", self.validation_fraction, "in [0, 1)")
-        for name in ("split_seed", "split_number", "seed"):
-            _require(getattr(self, name) >= 0, f"data.{name}", getattr(self, name), "at least 0")
         for name in ("metapath_hops", "metapath_label_hops"):
-            _require(0 <= getattr(self, name) <= MOST_HOPS, f"data.{name}", getattr(self, name), f"in 0..{MOST_HOPS}")
+            require(0 <= getattr(self, name) <= MOST_HOPS, f"data.{name}", getattr(self, name), f"in 0..{MOST_HOPS}")
         if self.metapath_label_hops and not self.metapath_hops:
             raise InputError(f"data.metapath_label_hops is {self.metapath_label_hops}, and data.metapath_hops is 0")
         if self.metapath_one_hot and not self.metapath_hops:
@@ -111,14 +74,6 @@ class Data:
             raise InputError(
                 f"data.label_inputs is true, and data.metapath_hops is {self.metapath_hops}: labels are inputs by data.metapath_label_hops then"
             )
-        shares, counts = self.split_shares, self.split_per_class
-        fits = len(shares) == 3 and all(share >= 0 for share in shares) and shares[0] > 0 and sum(shares) < 1 + 1e-9
-        _require(fits, "data.split_shares", list(shares), "three shares of at most 1 together, the first above 0")
-        fits = len(counts) == 2 and 0 < counts[0] < 2**31 and 0 <= counts[1] < 2**31
-        _require(fits, "data.split_per_class", list(counts), "two numbers of nodes, the first above 0")
-        if self.split_number and self.split != "public":
-            number = f"data.split_number is {self.split_number}"
-            raise InputError(f"{number}, and data.split {self.split} draws a split by data.split_seed")
         if self.path and self.format == "synthetic":
             raise InputError(
                 f"data.path is {self.path}, and data.format synthetic reads nothing: give another data.format"
@@ -134,11 +89,22 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Model:
+class Data(SharedData):
+    """The options of `data`, with those of the reader.
+
+    Attributes:
+      own: the sections of options that readers own, by name; a section that is absent has its defaults.
+    """
+
+    own: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SharedModel:
     """Model: which model, and how large."""
 
     name: str = "rgcn"
-    """rgcn, rgat, hgt; sehgnn, which is for metapaths (data.metapath_hops); gcn, sage, gin, gat or gatv2, which are for graphs of one relation, and fold any; or MODULE:NAME: a `hetjax.HGNN` or a layer class in a module of your own"""
+    """rgcn, rgat, hgt; sehgnn, for metapaths (data.metapath_hops); gcn, sage, gin, gat, gatv2, for graphs of one relation; or MODULE:NAME: a `hetjax.HGNN` or a layer class of your own"""
     hidden: int = 64
     """width of the embeddings of every layer"""
     layers: int = 2
@@ -149,26 +115,12 @@ class Model:
     """how learnable features start; unit: every row has norm 1; glorot: as a Glorot matrix per node type, so small types have longer rows"""
     head: bool = True
     """a linear head makes the logits; false: the last layer makes the logits, as in the R-GCN paper"""
-    bases: int = 0
-    """rgcn: number of basis matrices, which relations with sources of the same width share; 0: one matrix per relation"""
-    share_self: bool = False
-    """rgcn: the self term's matrix is a combination of the bases too, as in the code of the R-GCN paper"""
     self_term: bool = True
     """rgcn, rgat, sage, gin: add a self term, one matrix per node type; false: none, as in Heta's metatrees"""
     bias: bool = True
     """rgcn, rgat, gcn, sage, gat, gatv2: add a bias to every embedding; false: none, as in the R-GCN paper"""
-    one_hot: bool = False
-    """rgcn: node types without features get one-hot features, so the first layer has one weight row per node, as in the R-GCN paper"""
     heads: int = 4
     """rgat, hgt, gat, gatv2, sehgnn: number of attention heads, which divide model.hidden among them"""
-    output_heads: int = 1
-    """gat, gatv2: with model.head false, number of attention heads of the last layer, which are averaged"""
-    epsilon: float = 0.0
-    """gin: the weight of a node's own embedding is 1 + epsilon"""
-    learn_epsilon: bool = False
-    """gin: learn epsilon, one per node type and layer, from model.epsilon on"""
-    softmax: Literal["joint", "relation"] = "joint"
-    """hgt: joint: one softmax over the in-edges of all relations, as in the paper; relation: one softmax per relation, as in DGL and GraphStorm"""
     norm: Literal["none", "layer"] = "none"
     """layer: layer normalisation of every layer's embeddings, with a scale and a bias per node type; gin: between the two layers of its MLP"""
     residual: bool = False
@@ -181,12 +133,6 @@ class Model:
     """map the features of every node type linearly to width model.hidden before the first layer; residuals and skips then reach all layers"""
     attention_dropout: float = 0.0
     """rgat, hgt, gat, gatv2: dropout rate of the attention weights"""
-    output_layers: int = 3
-    """sehgnn: linear layers that follow the one which joins the metapaths, the head among them"""
-    embedding_init: Literal["glorot", "uniform"] = "glorot"
-    """sehgnn: how the matrices that embed metapaths' features start; glorot: as a Glorot matrix; uniform: from -1/2 to 1/2, as in the authors' code"""
-    metapath_norm: Literal["each", "together"] = "each"
-    """sehgnn: layer normalisation in the projections is of each metapath of a node alone, or of all of them together, as in the authors' code"""
     logit_norm: bool = False
     """bring every node's logits to mean 0 and variance 1 over the classes, so that with few classes no probability comes near 1; for one label a node of 3 classes or more"""
     decoupled: bool = False
@@ -197,20 +143,25 @@ class Model:
             ("hidden", MOST_WIDTH),
             ("layers", 64),
             ("feature_width", MOST_WIDTH),
-            ("output_layers", 64),
         ):
-            _require(1 <= getattr(self, name) <= most, f"model.{name}", getattr(self, name), f"in 1..{most}")
-        _require(0 <= self.bases <= MOST_WIDTH, "model.bases", self.bases, f"in 0..{MOST_WIDTH}")
-        for name in ("heads", "output_heads"):
-            _require(
-                1 <= getattr(self, name) <= MOST_WIDTH, f"model.{name}", getattr(self, name), f"in 1..{MOST_WIDTH}"
-            )
-        _require(math.isfinite(self.epsilon), "model.epsilon", self.epsilon, "a finite number")
+            require(1 <= getattr(self, name) <= most, f"model.{name}", getattr(self, name), f"in 1..{most}")
+        require(1 <= self.heads <= MOST_WIDTH, "model.heads", self.heads, f"in 1..{MOST_WIDTH}")
         if self.name in ("rgat", "hgt", "gat", "gatv2", "sehgnn"):
             divides = f"a multiple of model.heads, {self.heads}"
-            _require(self.hidden % self.heads == 0, "model.hidden", self.hidden, divides)
+            require(self.hidden % self.heads == 0, "model.hidden", self.hidden, divides)
         for name in ("dropout", "input_dropout", "attention_dropout"):
-            _require(0 <= getattr(self, name) < 1, f"model.{name}", getattr(self, name), "in [0, 1)")
+            require(0 <= getattr(self, name) < 1, f"model.{name}", getattr(self, name), "in [0, 1)")
+
+
+@dataclass(frozen=True)
+class Model(SharedModel):
+    """The options of `model`, with those of the model that is chosen.
+
+    Attributes:
+      own: the sections of options that models own, by name; a section that is absent has its defaults.
+    """
+
+    own: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -230,15 +181,15 @@ class Sampling:
 
     def __post_init__(self):
         for fanout in self.fanout:
-            _require(
+            require(
                 fanout >= 1 or fanout == -1,
                 "sampling.fanout",
                 list(self.fanout),
                 "made of numbers from 1 up, or -1 for all",
             )
-        _require(self.batch_size >= 1, "sampling.batch_size", self.batch_size, "at least 1")
-        _require(0 <= self.threads <= MOST_THREADS, "sampling.threads", self.threads, f"in 0..{MOST_THREADS}")
-        _require(self.evaluation_edges >= 1, "sampling.evaluation_edges", self.evaluation_edges, "at least 1")
+        require(self.batch_size >= 1, "sampling.batch_size", self.batch_size, "at least 1")
+        require(0 <= self.threads <= MOST_THREADS, "sampling.threads", self.threads, f"in 0..{MOST_THREADS}")
+        require(self.evaluation_edges >= 1, "sampling.evaluation_edges", self.evaluation_edges, "at least 1")
 
 
 @dataclass(frozen=True)
@@ -246,7 +197,7 @@ class Train:
     """Train: how long, and how fast."""
 
     recipe: Literal["auto", "graph", "none"] = "auto"
-    """what becomes of options that are not given; graph: those of data, model, sampling and train are chosen by the graph's statistics, and said; none: all are as by default; auto: as graph, but as by default of a synthetic graph. An option that is given, also in a file, is kept"""
+    """the graphs whose statistics choose the options that are not given; auto: all but synthetic ones; graph: all; none: no graph's, and options that are not given are as by default"""
     epochs: int = 5
     """passes over the training nodes"""
     learning_rate: float = 0.01
@@ -274,13 +225,13 @@ class Train:
     warmup_steps: int = 0
     """steps over which both learning rates rise to what they are; 0: none"""
     on_divergence: Literal["stop", "back"] = "stop"
-    """what happens when the loss explodes; stop: the run ends with an error at a loss that is no finite number; back: it goes back to its best epoch on the validation nodes, or to its start, at such a loss or a steep rise, and on with a tenth of both learning rates, up to four times"""
+    """stop: a loss that is not finite ends the run with an error; back: after it, or a steep rise, the run goes back to its best epoch, with a tenth of both learning rates, up to four times"""
     metric: Literal["accuracy", "micro_f1", "macro_f1", "roc_auc", "average_precision", "loss"] = "micro_f1"
-    """what the best epoch on the validation nodes is chosen by; micro_f1: micro-F1, which for one label a node is the accuracy; roc_auc, average_precision: the areas under the ROC curve and the precision-recall curve, of more than two classes their mean over the classes; of equal epochs the one of the lowest validation loss counts, and of equal losses the earliest"""
+    """the metric on the validation nodes that chooses the best epoch; micro_f1: for one label a node the accuracy; roc_auc, average_precision: means over more than two classes; ties: the lowest loss"""
     threshold: Literal["half", "validation"] = "half"
     """where a node may have several labels, the probability above which one is predicted; half: 0.5; validation: the one, in steps of 0.01, that gives the highest micro-F1 on the validation nodes"""
     class_weights: Literal["none", "balanced"] | tuple[float, ...] | tuple[str, ...] = "none"
-    """weights of the classes in the training loss; balanced: one over how many training nodes have the class; or a number per class, in the order of the classes or as CLASS=NUMBER, of which the ratios count; evaluation does not weigh"""
+    """weights of the classes in the training loss, of which the ratios count; balanced: one over the training nodes of the class; or a number per class, in their order or as CLASS=NUMBER"""
     accuracy_nodes: int = 10_000
     """most training nodes, evenly spread, that train_accuracy is measured on, with the validation nodes and from full neighbourhoods; 0: none, and no train_accuracy"""
     init_from: str = ""
@@ -296,11 +247,11 @@ class Train:
     stacking: bool = False
     """at the end, weigh the model's logits with those of logistic regression and label propagation, and shift those of each class, by what is best on the validation nodes"""
     order_costs: Literal["measured", "usual"] = "measured"
-    """what decides whether a relation's sources are multiplied before they are folded or after; measured: what either costs on this CPU, timed once and kept; usual: constants, of CPUs or of accelerators, the same on every machine of either kind, and so the same last bits"""
+    """the costs that decide whether sources are multiplied before or after they are folded; measured: timed once on this CPU, and kept; usual: constants, so the last bits are those of every machine"""
     evaluate_every: int = 1
     """evaluate after every so many epochs, and after the last"""
     checkpoint_seconds: float = 10.0
-    """write a checkpoint after an evaluation if the one before is so many seconds old, and of the best and the last epoch at the end; 0, or a state of over 256 MiB or with tables on disk: after every evaluation"""
+    """write a checkpoint after an evaluation if the last one is this many seconds old, and at the end; 0, or a state of over 256 MiB or with tables on disk: after every evaluation"""
     checkpoint_steps: int = 0
     """write a checkpoint every so many steps within an epoch, for long epochs; 0: no"""
     test: bool = True
@@ -310,27 +261,27 @@ class Train:
 
     def __post_init__(self):
         for name in ("epochs", "evaluate_every"):
-            _require(getattr(self, name) >= 1, f"train.{name}", getattr(self, name), "at least 1")
-        _require(self.schedule_epochs >= 1, "train.schedule_epochs", self.schedule_epochs, "at least 1")
-        _require(0 < self.schedule_factor <= 1, "train.schedule_factor", self.schedule_factor, "in (0, 1]")
-        _require(0 <= self.label_smoothing < 1, "train.label_smoothing", self.label_smoothing, "in [0, 1)")
+            require(getattr(self, name) >= 1, f"train.{name}", getattr(self, name), "at least 1")
+        require(self.schedule_epochs >= 1, "train.schedule_epochs", self.schedule_epochs, "at least 1")
+        require(0 < self.schedule_factor <= 1, "train.schedule_factor", self.schedule_factor, "in (0, 1]")
+        require(0 <= self.label_smoothing < 1, "train.label_smoothing", self.label_smoothing, "in [0, 1)")
         counts = "steps_per_epoch", "checkpoint_steps", "patience", "accuracy_nodes", "warmup_steps"
         for name in (*counts, "checkpoint_seconds", "weight_decay", "gradient_clip", "l2"):
-            _require(getattr(self, name) >= 0, f"train.{name}", getattr(self, name), "at least 0")
+            require(getattr(self, name) >= 0, f"train.{name}", getattr(self, name), "at least 0")
         for name in ("learning_rate", "feature_learning_rate", "weight_decay", "gradient_clip", "l2"):
             value = getattr(self, name)
             fits = value is None or value != value or value <= MOST_FLOAT  # of NaN there is a line of its own
-            _require(fits, f"train.{name}", value, f"at most {MOST_FLOAT:g}, as float32 holds no more")
-        _require(0 <= self.seed < 2**31, "train.seed", self.seed, "in 0..2147483647")
-        _require(self.learning_rate > 0, "train.learning_rate", self.learning_rate, "over 0")
+            require(fits, f"train.{name}", value, f"at most {MOST_FLOAT:g}, as float32 holds no more")
+        require(0 <= self.seed < 2**31, "train.seed", self.seed, "in 0..2147483647")
+        require(self.learning_rate > 0, "train.learning_rate", self.learning_rate, "over 0")
         rate = self.feature_learning_rate
-        _require(rate is None or rate >= 0, "train.feature_learning_rate", rate, "at least 0")
+        require(rate is None or rate >= 0, "train.feature_learning_rate", rate, "at least 0")
         weights = self.class_weights
         if not isinstance(weights, str):
             named = named_weights(weights)
             numbers = named.values() if named else map(float, weights)
             fits = all(0 < weight < math.inf for weight in numbers)
-            _require(fits, "train.class_weights", weights, CLASS_WEIGHTS)
+            require(fits, "train.class_weights", weights, CLASS_WEIGHTS)
 
 
 def named_weights(weights: tuple) -> dict[str, float]:
@@ -346,7 +297,7 @@ def named_weights(weights: tuple) -> dict[str, float]:
             weight = float(number)
         except ValueError:
             weight = math.nan
-        _require(bool(name) and 0 < weight < math.inf, "train.class_weights", list(weights), CLASS_WEIGHTS)
+        require(bool(name) and 0 < weight < math.inf, "train.class_weights", list(weights), CLASS_WEIGHTS)
         if name in found:
             raise InputError(f"train.class_weights is {short(str(list(weights)), SHOWN)}, and names {name!r} twice")
         found[name] = weight
@@ -360,15 +311,15 @@ class Mesh:
     relation: int = 1
     """size of the mesh axis relation: partitions of the relations"""
     data: int = 1
-    """size of the mesh axis data; raf: replicas of each partition, which share the seeds of a step; vanilla, dependency: partitions of the nodes; tensor, minibatch: groups of replicas, which share the seeds; averaging: devices that train partitions"""
+    """size of the mesh axis data; raf: replicas of each partition; vanilla, dependency: partitions of the nodes; tensor, minibatch: groups of replicas; averaging: devices that train partitions"""
     strategy: str = "raf"
-    """how several devices share the work; raf: divide the relations; vanilla: divide the nodes; dependency: the same, and fetch each other's embeddings; tensor: divide the columns; averaging: train subgraphs, average the models; MODULE:NAME: a strategy of your own"""
+    """how devices share the work; raf: divide the relations; vanilla: the nodes; dependency: and exchange embeddings; tensor: the columns; averaging: average models of subgraphs; or MODULE:NAME"""
     feature: int = 1
     """size of the mesh axis feature; tensor: slices of the columns of features and embeddings; minibatch, tensor and raf: slices of the columns of features alone"""
 
     def __post_init__(self):
         for name in ("relation", "data", "feature"):
-            _require(getattr(self, name) >= 1, f"mesh.{name}", getattr(self, name), "at least 1")
+            require(getattr(self, name) >= 1, f"mesh.{name}", getattr(self, name), "at least 1")
 
     @property
     def axes(self) -> dict[str, int]:
@@ -401,14 +352,14 @@ class Cache:
     def __post_init__(self):
         for name in ("bytes_per_device", "host_bytes"):
             object.__setattr__(self, name, int(Bytes(getattr(self, name))))
-            _require(getattr(self, name) >= -1, f"cache.{name}", getattr(self, name), "at least -1")
+            require(getattr(self, name) >= -1, f"cache.{name}", getattr(self, name), "at least -1")
         if self.host_bytes >= 0 and self.bytes_per_device < 0:
             raise InputError(
                 f"cache.host_bytes is {self.host_bytes}, and is for what leaves the device: give cache.bytes_per_device too"
             )
-        _require(self.presample_epochs >= 1, "cache.presample_epochs", self.presample_epochs, "at least 1")
+        require(self.presample_epochs >= 1, "cache.presample_epochs", self.presample_epochs, "at least 1")
         for place in self.placement:
-            _require(
+            require(
                 place.rpartition("=")[2] in PLACES,
                 "cache.placement",
                 list(self.placement),
@@ -448,14 +399,14 @@ class Processes:
                 raise InputError("--coordinator, --num_processes and --process_id are given together or not at all")
         for name, least, most in (("num_processes", 0, MOST_PROCESSES), ("start_seconds", 1, MOST_SECONDS)):
             value = getattr(self, name)
-            _require(least <= value <= most, name, value, f"in 1..{most}")
+            require(least <= value <= most, name, value, f"in 1..{most}")
         if self.secret_file and not self.several:
             raise InputError(
                 f"secret_file is {self.secret_file}, and is for several processes: give --coordinator or --cluster"
             )
         if self.process_id is not None and self.num_processes:
             most = self.num_processes - 1
-            _require(0 <= self.process_id <= most, "process_id", self.process_id, f"in 0..{most}")
+            require(0 <= self.process_id <= most, "process_id", self.process_id, f"in 0..{most}")
 
     @property
     def several(self) -> bool:
@@ -498,13 +449,14 @@ class Config:
 
 
 SECTIONS: dict[str, type] = {
-    section.name: cast(type, section.default_factory) for section in fields(Config) if section.name != "strategies"
-}
-
-
-def _require(holds: bool, name: str, value: Any, what: str) -> None:
-    if not holds:
-        raise InputError(f"{name} is {short(str(value), SHOWN)}, and must be {what}")
+    "data": SharedData,
+    "model": SharedModel,
+    "sampling": Sampling,
+    "train": Train,
+    "mesh": Mesh,
+    "cache": Cache,
+    "task": Task,
+}  # those that every run has
 
 
 def check_numbers(name: str, section: Any) -> None:
@@ -517,7 +469,7 @@ def check_numbers(name: str, section: Any) -> None:
                 if isinstance(number, int)
                 else not isinstance(number, float) or math.isfinite(number)
             )
-            _require(fits, f"{name}.{key.name}".lstrip("."), number, "a number of at most 64 bits")
+            require(fits, f"{name}.{key.name}".lstrip("."), number, "a number of at most 64 bits")
 
 
 def changed(section: Any) -> dict[str, Any]:
@@ -529,6 +481,10 @@ def as_dict(config: Any) -> dict:
     """Nested plain dictionaries and lists, as YAML holds them; of a `Config` a dictionary per section."""
     values = asdict(config) if is_dataclass(config) and not isinstance(config, type) else dict(config)
     values |= values.pop("strategies", {})
+    for chooser in ("data", "model"):
+        if isinstance(values.get(chooser), dict):
+            values |= values[chooser].pop("own", {})
+    values |= values.pop("own", {})
     return {
         key: list(value) if isinstance(value, tuple) else as_dict(value) if isinstance(value, dict) else value
         for key, value in values.items()

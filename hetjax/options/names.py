@@ -1,7 +1,9 @@
 """Names that options have in other libraries, and what they are called here."""
 
+import re
 from collections.abc import Sequence
 
+from hetjax.options import renamed
 from hetjax.system.errors import InputError, nearest
 
 EQUAL = {
@@ -32,7 +34,7 @@ EQUAL = {
     ),
     "model.layers": ("num_layers", "n_layers", "num_layer", "n_layer", "depth", "hops", "num_hops"),
     "model.heads": ("num_heads", "n_heads", "nheads", "nhead"),
-    "model.bases": ("num_bases", "n_bases"),
+    "rgcn.bases": ("num_bases", "n_bases"),
     "model.dropout": ("dropout_rate", "drop", "drop_rate", "p_dropout"),
     "model.feature_width": ("embedding_dim", "emb_dim", "embedding_size"),
     "model.norm": ("layer_norm", "layernorm", "normalization", "batch_norm"),
@@ -71,7 +73,11 @@ def hint(name: str, known: Sequence[str], prefix: str = "") -> str:
     same = [full for full in known if full.rpartition(".")[2] == last]
     if same:
         return f"; it is {' or '.join(prefix + full for full in same)}"
-    return nearest(name, known, prefix)
+    moved = {old: new for old, names in renamed.old_names().items() for new in names.values() if new in known}
+    words = nearest(name, [*known, *moved], prefix)
+    for old, new in moved.items():
+        words = re.sub(rf"(?<= ){re.escape(prefix + old)}$", prefix + new, words)
+    return words if words.startswith("; the nearest") else nearest(name, known, prefix)
 
 
 def python_name(name: str, short: dict[str, list[str]], full: Sequence[str]) -> InputError:

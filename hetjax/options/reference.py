@@ -3,10 +3,12 @@
 import argparse
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from types import NoneType, UnionType
+from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from docstring_parser import parse_from_object
+
+from hetjax.options import owners
 
 NAMES = {int: "INTEGER", float: "NUMBER", str: "TEXT", bool: "{true,false}"}
 
@@ -63,28 +65,45 @@ def title(section: type) -> str:
     return (section.__doc__ or "").splitlines()[0].rstrip(".")
 
 
-def headings(name: str, section: type) -> dict[str, list[Option]]:
-    """The options of a section by headings: its title, and of those that are for some of its formats alone "Data of rdf, hgb"."""
-    formats = get_args(get_type_hints(section).get("format"))
-    found: dict[str, list[Option]] = {title(section): []}
-    for option in options(name, section):
-        kinds = option.words.partition(": ")[0].split(", ")
-        special = set(kinds) <= set(formats) and not option.name.endswith(".format")
-        heading = f"{title(section).partition(':')[0]} of {', '.join(kinds)}" if special else title(section)
-        found.setdefault(heading, []).append(option)
-    return found
+def shown(sections: Mapping[str, type], chosen: Mapping[str, str]) -> tuple[dict[str, type], list[str]]:
+    """Return the sections that `--help` lists, and lines that say how to see the others.
+
+    Args:
+      sections: a dataclass per section.
+      chosen: the reader, the model and the strategy by `data.format` and its like; the default where one is absent.
+    """
+    listed, lines = dict(sections), []
+    for kind in owners.KINDS:
+        name = chosen.get(kind.chooser, kind.default)
+        others = [owner for owner in owners.sections(kind) if owner != name and owner in listed]
+        for owner in others:
+            del listed[owner]
+        if others:
+            lines.append(f"--{kind.chooser} NAME --help lists the options of a {kind.member}: {', '.join(others)}.")
+    return listed, lines
 
 
-def help_text(sections: Mapping[str, type], paths: Mapping[str, str], prog: str, description: str) -> str:
-    """What `--help` prints: every option once, under its section.
+def help_text(
+    sections: Mapping[str, type],
+    paths: Mapping[str, str],
+    prog: str,
+    description: str,
+    chosen: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """Return the text of `--help`: the options that are shared or of a chosen member, each once, under its section.
 
     Args:
       sections: a dataclass per section, as in `command_line.parse`.
       paths: further options that must be given, with their help.
+      chosen: as of `shown`.
     """
+    listed, others = shown(sections, chosen)
     own = [] if "config" in paths else ["[--config FILE.yaml]"]
     usage = " ".join([prog, *own, *(f"--{name} PATH" for name in paths), "[--OPTION VALUE ...]"])
-    parser = argparse.ArgumentParser(usage=usage, description=description, add_help=False, allow_abbrev=False)
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        usage=usage, description=description, add_help=False, allow_abbrev=False, formatter_class=form
+    )
     general = parser.add_argument_group("General")
     general.add_argument("-h", "--help", action="store_true", help="print this text and exit")
     if own:
@@ -94,11 +113,12 @@ def help_text(sections: Mapping[str, type], paths: Mapping[str, str], prog: str,
     general.add_argument("--verbose", action="store_true", help="also print details, such as where the time went")
     for name, words in paths.items():
         general.add_argument(f"--{name}", metavar="PATH", help=_plain(f"{words} (required)"))
-    for heading, those in [group for name, section in sections.items() for group in headings(name, section).items()]:
-        group = parser.add_argument_group(_plain(heading))
-        for option in those:
+    for name, section in listed.items():
+        group = parser.add_argument_group(_plain(title(section)))
+        for option in options(name, section):
             default = f" (default: {option.default})" if option.default else ""
             group.add_argument(f"--{option.name}", metavar=option.values, help=_plain(option.words + default))
+    parser.epilog = _plain("\n".join(others)) or None
     return parser.format_help()
 
 

@@ -1,4 +1,4 @@
-"""Who owns what: meta-partitioning by the schema, edge-cuts of the nodes, their manifest and their report; no jax.
+"""Division of a graph: meta-partitioning by the schema, edge-cuts of the nodes, their manifest and their report; no jax.
 
 The package can be called: `hetjax.partition(graph, 4)` is `hetjax.partition.partition(graph, 4)`.
 """

@@ -1,21 +1,18 @@
 """A picture of an edge-cut."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from matplotlib import colormaps
 from matplotlib.lines import Line2D
 
+from hetjax.partition.edge_cut import EdgeCut
 from hetjax.partition.partitioning import Report
 from hetjax.partition.picture import colour, figure, finish, metagraph
 from hetjax.system.drawing import picture, shown
 
-if TYPE_CHECKING:
-    from hetjax.partition.edge_cut import EdgeCut
-
 
 @picture
-def draw(cut: "EdgeCut", report: Report, file: Path) -> None:
+def draw(cut: EdgeCut, report: Report, file: Path) -> None:
     """Write `file`, a PNG: the metagraph with the edges that are cut, and what each partition has."""
     sheet, (left, right) = figure(7.6, 8.0, max(6.5, 0.45 * cut.parts + 3.0))
     schema, shares = cut.sizes.schema, report.summary["cut_share_of"]

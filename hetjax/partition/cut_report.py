@@ -1,19 +1,15 @@
 """What an edge-cut costs, from counts of the graph's edges."""
 
-from typing import TYPE_CHECKING
-
 from hetjax.partition import traffic
 from hetjax.partition.dependencies import Layer, as_json
+from hetjax.partition.edge_cut import EdgeCut
 from hetjax.partition.measure import Cut
 from hetjax.partition.partitioning import Report
 from hetjax.partition.report import feature_bytes, summary, topology_bytes
 
-if TYPE_CHECKING:
-    from hetjax.partition.edge_cut import EdgeCut
 
-
-def report(cut: "EdgeCut", counts: Cut, layers: list[Layer]) -> Report:
-    """As `Partitioning.report`."""
+def report(cut: EdgeCut, counts: Cut, layers: list[Layer]) -> Report:
+    """Return the report, as `reports.report` does."""
     rows = [_cut_row(cut, counts, part) for part in range(cut.parts)]
     nodes, edges = sum(cut.sizes.schema.nodes.values()), sum(cut.sizes.edges.values())
     crossing = {str(r): int(count.sum() - count.trace()) for r, count in counts.edges.items()}
@@ -32,7 +28,7 @@ def report(cut: "EdgeCut", counts: Cut, layers: list[Layer]) -> Report:
     )
 
 
-def _cut_row(cut: "EdgeCut", counts: Cut, part: int) -> dict:
+def _cut_row(cut: EdgeCut, counts: Cut, part: int) -> dict:
     own = {name: int(count[part]) for name, count in counts.nodes.items()}
     edges = {relation: int(count[part].sum()) for relation, count in counts.edges.items()}
     return {

@@ -36,7 +36,7 @@ def cut_sizes(sizes: Sizes, cuts: Cuts) -> Sizes:
             raise InputError(f"relation {relation} of {sizes.edges[relation]} edges is to be cut into {count} pieces")
         if relation in sizes.weighted:
             raise InputError(
-                f"relation {relation} is to be cut, and its edges have weights: set data.edge_weights false"
+                f"relation {relation} is to be cut, and its edges have weights: set edge_weights of its reader false"
             )
         for piece in pieces(relation, count):
             if piece in sizes.edges:

@@ -13,17 +13,15 @@ is computed only if it is needed; the types and relations of a layer are those o
 """
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
+from hetjax.partition.edge_cut import EdgeCut
 from hetjax.system.compiled import compiled
-
-if TYPE_CHECKING:
-    from hetjax.partition.edge_cut import EdgeCut
 
 Rows = Mapping[str, np.ndarray]
 Edges = Mapping[Relation, np.ndarray]
@@ -67,7 +65,7 @@ class _Walked(NamedTuple):
     needs: tuple[Rows, Rows]
 
 
-def dependencies(graph: HetGraph, cut: "EdgeCut") -> list[Layer]:
+def dependencies(graph: HetGraph, cut: EdgeCut) -> list[Layer]:
     """Count both ways, of a model of `cut.hops` layers; the last layer comes first.
 
     Memory is 8 bytes a node for each of the two layers at hand; time is `4 hops` passes over the edges at most.
@@ -79,7 +77,7 @@ def dependencies(graph: HetGraph, cut: "EdgeCut") -> list[Layer]:
     ]
 
 
-def _walk(graph: HetGraph, cut: "EdgeCut", cached: bool) -> Iterator[_Walked]:
+def _walk(graph: HetGraph, cut: EdgeCut, cached: bool) -> Iterator[_Walked]:
     """From the last layer to the first. A mask's bits are the partitions that compute a node, then that read its row."""
     types = graph.schema.layer_types([graph.schema.target], cut.hops, cut.reads_own)
     target, train = graph.schema.target, graph.splits["train"]
@@ -104,7 +102,7 @@ def _walk(graph: HetGraph, cut: "EdgeCut", cached: bool) -> Iterator[_Walked]:
                 _to_owner(mask, cut.nodes[name])
 
 
-def _rows(masks: Mapping[str, np.ndarray], cut: "EdgeCut") -> tuple[Rows, Rows]:
+def _rows(masks: Mapping[str, np.ndarray], cut: EdgeCut) -> tuple[Rows, Rows]:
     return _both({name: _nodes(mask, cut.nodes[name], cut.parts) for name, mask in masks.items()})
 
 

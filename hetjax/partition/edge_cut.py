@@ -27,17 +27,14 @@ from tqdm import tqdm
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.homogeneous import homogeneous, split
-from hetjax.graph.sizes import Sizes, check_digest, sizes
-from hetjax.partition import cut_report
+from hetjax.graph.sizes import Sizes, sizes
 from hetjax.partition.checks import is_whole, require, require_whole
 from hetjax.partition.contiguous import contiguous
 from hetjax.partition.cost import Workload
-from hetjax.partition.dependencies import dependencies
 from hetjax.partition.fennel import fennel, random_order
-from hetjax.partition.measure import measure
 from hetjax.partition.metatree import MOST_HOPS
 from hetjax.partition.owned import Owned
-from hetjax.partition.partitioning import Partitioning, Report, workload_of
+from hetjax.partition.partitioning import Partitioning, workload_of
 from hetjax.system import durable
 from hetjax.system.errors import InputError
 
@@ -118,17 +115,6 @@ class EdgeCut(Partitioning):
     def write(self, folder: Path, graph: HetGraph | None) -> None:
         for number, array in enumerate(self.nodes.values()):
             durable.write_array(folder / f"nodes_{number}.npy", array)
-
-    def report(self, graph: HetGraph | None = None) -> Report:
-        if graph is None:
-            raise InputError("the report of an edge-cut needs the graph")
-        check_digest(self.sizes, sizes(graph), "the graph")
-        return cut_report.report(self, measure(graph, self), dependencies(graph, self))
-
-    def draw(self, report: Report, file: Path) -> None:
-        from hetjax.partition import cut_picture  # which takes matplotlib's time to start
-
-        cut_picture.draw(self, report, file)
 
 
 def edge_cut(

@@ -12,6 +12,7 @@ from pathlib import Path
 from hetjax.graph import store, versioned
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import check_digest, difference, from_json, sizes
+from hetjax.partition import reports
 from hetjax.partition.checks import require
 from hetjax.partition.edge_cut import EdgeCut
 from hetjax.partition.meta_partitioning import MetaPartitioning
@@ -35,7 +36,9 @@ def save(partitioning: Partitioning, folder: str | os.PathLike, graph: HetGraph 
     Raises:
       InputError: the folder exists or cannot be written, or another graph than was partitioned.
     """
-    report = partitioning.report(graph)
+    from hetjax.partition import pictures  # which takes matplotlib's time to start
+
+    report = reports.report(partitioning, graph)
     with new_folder(folder) as partial:
         partitioning.write(partial, graph)
         (partial / FILE).write_text(json.dumps(partitioning.json(), indent=1), encoding="utf-8")
@@ -45,7 +48,7 @@ def save(partitioning: Partitioning, folder: str | os.PathLike, graph: HetGraph 
             writer = csv.DictWriter(stream, list(report.rows[0]))
             writer.writeheader()
             writer.writerows(report.rows)
-        partitioning.draw(report, Path(partial) / "plan.png")
+        pictures.draw(partitioning, report, Path(partial) / "plan.png")
     return report
 
 

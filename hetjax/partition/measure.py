@@ -1,7 +1,7 @@
 """What an edge-cut does to a graph: counted edge by edge, in one pass over the relations."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from tqdm import tqdm
@@ -9,10 +9,8 @@ from tqdm import tqdm
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.partition.cost import distinct
+from hetjax.partition.edge_cut import EdgeCut
 from hetjax.system.compiled import compiled
-
-if TYPE_CHECKING:
-    from hetjax.partition.edge_cut import EdgeCut
 
 
 class Cut(NamedTuple):
@@ -36,7 +34,7 @@ class Cut(NamedTuple):
     train: np.ndarray
 
 
-def measure(graph: HetGraph, cut: "EdgeCut") -> Cut:
+def measure(graph: HetGraph, cut: EdgeCut) -> Cut:
     """Count; memory is 9 bytes a node beside the graph."""
     parts, types = cut.parts, graph.schema.nodes
     readers = {name: np.zeros(count, np.uint64) for name, count in types.items()}
@@ -80,7 +78,7 @@ def _readers(mask: np.ndarray, parts: int) -> np.ndarray:
     return np.array([np.count_nonzero(mask & bit) for bit in bits], np.int64)
 
 
-def remote_rows(cut: "EdgeCut", counts: Cut, targets: Iterable[str]) -> dict[str, float]:
+def remote_rows(cut: EdgeCut, counts: Cut, targets: Iterable[str]) -> dict[str, float]:
     """Features that a step is expected to fetch from other partitions: distinct rows per type.
 
     Every partition trains on its share of the batch, drawn from the training nodes that it has, samples all hops, and

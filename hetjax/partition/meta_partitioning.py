@@ -11,13 +11,12 @@ from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import Sizes, check_digest, sizes
-from hetjax.partition import meta_report
 from hetjax.partition.assign import Groups
 from hetjax.partition.checks import require, require_whole
 from hetjax.partition.cost import Workload, links
 from hetjax.partition.cuts import Cuts, cut_graph, cut_sizes, pieces
 from hetjax.partition.metatree import Fold, LocalModel, Metatree, Root
-from hetjax.partition.partitioning import Partitioning, Report, workload_of
+from hetjax.partition.partitioning import Partitioning, workload_of
 from hetjax.system.errors import InputError
 
 MOST_HOSTS = 2**16
@@ -203,14 +202,6 @@ class MetaPartitioning(Partitioning):
             for part in self.parts:
                 local = self.local_sizes(part)
                 store.save(graph, folder / f"part_{part.number}", local.edges, local.features)
-
-    def report(self, graph: HetGraph | None = None) -> Report:
-        return meta_report.report(self)
-
-    def draw(self, report: Report, file: Path) -> None:
-        from hetjax.partition import meta_picture  # which takes matplotlib's time to start
-
-        meta_picture.draw(self, file)
 
 
 def _root(owned: str | list) -> Root:

@@ -1,17 +1,14 @@
 """A picture of a meta-partitioning."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from matplotlib.lines import Line2D
 
 from hetjax.graph.schema import Relation
+from hetjax.partition.meta_partitioning import MetaPartitioning
 from hetjax.partition.metatree import Metatree, Root
 from hetjax.partition.picture import colour, figure, finish, metagraph
 from hetjax.system.drawing import picture, shown
-
-if TYPE_CHECKING:
-    from hetjax.partition.meta_partitioning import MetaPartitioning
 
 SHARED, UNUSED = "0.4", "0.78"
 MOST_ROWS = 150  # of the metatree; what is deeper is not drawn, and that is said
@@ -19,7 +16,7 @@ ROW, CHARACTER = 0.19, 0.078  # inches
 
 
 @picture
-def draw(plan: "MetaPartitioning", file: Path) -> None:
+def draw(plan: MetaPartitioning, file: Path) -> None:
     """Write `file`, a PNG: the metagraph, and the metatree coloured by partition."""
     rows = _Rows(plan.tree)
     height = max(6.5, ROW * rows.count + 1.6)
@@ -37,7 +34,7 @@ def draw(plan: "MetaPartitioning", file: Path) -> None:
     finish(sheet, handles, f"{title}, mesh {len(plan.parts)} x {plan.data} ({plan.method})", file)
 
 
-def _colour_of(plan: "MetaPartitioning", relation: Relation):
+def _colour_of(plan: MetaPartitioning, relation: Relation):
     owners = [part.number for part in plan.parts if relation in part.local_model.relations]
     return UNUSED if not owners else SHARED if len(owners) > 1 else colour(owners[0])
 

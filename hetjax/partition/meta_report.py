@@ -1,17 +1,13 @@
 """What a meta-partitioning costs, from the sizes of the graph alone."""
 
-from typing import TYPE_CHECKING
-
 from hetjax.partition import traffic
+from hetjax.partition.meta_partitioning import MetaPartitioning, Part
 from hetjax.partition.partitioning import Report
 from hetjax.partition.report import feature_bytes, summary, topology_bytes
 
-if TYPE_CHECKING:
-    from hetjax.partition.meta_partitioning import MetaPartitioning, Part
 
-
-def report(plan: "MetaPartitioning") -> Report:
-    """As `Partitioning.report`."""
+def report(plan: MetaPartitioning) -> Report:
+    """Return the report, as `reports.report` does."""
     costs, masks = traffic.costs(plan)
     rows = [
         _part_row(plan, part) | {"expected_load_bytes": round(costs.of(mask)[0])}
@@ -25,13 +21,13 @@ def report(plan: "MetaPartitioning") -> Report:
     return Report(rows, total | {"mesh": plan.mesh} | ({"cut": cut, "pieces_opened": opened} if cut else {}))
 
 
-def _touched(part: "Part") -> frozenset[str]:
+def _touched(part: Part) -> frozenset[str]:
     """The types of which a partition has nodes."""
     ends = frozenset(name for r in part.local_model.relations for name in (r.source, r.target))
     return ends | frozenset(part.local_model.reads) | frozenset(root.target for root in part.roots)
 
 
-def _part_row(plan: "MetaPartitioning", part: "Part") -> dict:
+def _part_row(plan: MetaPartitioning, part: Part) -> dict:
     sizes, nodes, relations = plan.sizes, plan.sizes.schema.nodes, part.local_model.relations
     boundary = sum(nodes[target] for target in plan.tree.targets)
     return {

@@ -1,4 +1,4 @@
-"""What any partitioning of a graph is: who has what, on disk, in numbers and as a picture."""
+"""The interface of every partitioning of a graph: who has what, and how that is written and read; and its report."""
 
 import hashlib
 import json
@@ -24,6 +24,8 @@ class Report(NamedTuple):
 
 class Partitioning(ABC):
     """A division of a graph among hosts. Kinds of it inherit from this; `manifest.KINDS` has those of the package.
+
+    A kind is reported by `reports.report` and drawn by `pictures.draw`, with which it is registered.
 
     Attributes:
       methods: by which one of this kind is made, as its manifest says.
@@ -57,14 +59,6 @@ class Partitioning(ABC):
     @abstractmethod
     def write(self, folder: Path, graph: HetGraph | None) -> None:
         """Write what the manifest does not hold into an existing folder."""
-
-    @abstractmethod
-    def report(self, graph: HetGraph | None = None) -> Report:
-        """What it costs; some kinds read the graph for it."""
-
-    @abstractmethod
-    def draw(self, report: Report, file: Path) -> None:
-        """Draw it, a PNG."""
 
     @property
     def digest(self) -> str:

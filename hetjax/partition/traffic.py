@@ -5,18 +5,14 @@ Counts of rows are the estimates of `cost` and `measure`. Remote sampling, which
 it.
 """
 
-from typing import TYPE_CHECKING
-
 from hetjax.graph.sizes import row_bytes
 from hetjax.partition.assign import Costs
 from hetjax.partition.cost import FLOAT, program_weights, weight_bytes
 from hetjax.partition.cuts import pieces
+from hetjax.partition.edge_cut import EdgeCut
 from hetjax.partition.measure import Cut, remote_rows
+from hetjax.partition.meta_partitioning import MetaPartitioning
 from hetjax.partition.metatree import Metatree
-
-if TYPE_CHECKING:
-    from hetjax.partition.edge_cut import EdgeCut
-    from hetjax.partition.meta_partitioning import MetaPartitioning
 
 META_FORMULAS = {
     "partial_aggregations": "2 (R - 1) x batch x targets x hidden x 4 x exchanges: an all-reduce of [batch, hidden] float32 over R partitions, and another for each relation that is cut; one exchange, or, where folds look at the target, one a layer forward and one a layer but the last backward",
@@ -30,13 +26,13 @@ CUT_FORMULAS = {
 }
 
 
-def costs(plan: "MetaPartitioning") -> tuple[Costs, list[int]]:
+def costs(plan: MetaPartitioning) -> tuple[Costs, list[int]]:
     """The costs of a plan's metatree, and its partitions as `Costs` knows them."""
     masks = [sum(1 << plan.tree.roots.index(root) for root in roots) for roots in plan.owners]
     return Costs(plan.sizes, plan.tree, plan.workload, len(plan.owners), plan.data), masks
 
 
-def of_meta(plan: "MetaPartitioning") -> dict[str, float]:
+def of_meta(plan: MetaPartitioning) -> dict[str, float]:
     """Of relation-aggregation-first execution, by the kinds of `META_FORMULAS`."""
     plan_costs, masks = costs(plan)
     cost, workload = plan_costs.cost(masks), plan.workload
@@ -49,7 +45,7 @@ def of_meta(plan: "MetaPartitioning") -> dict[str, float]:
     }
 
 
-def _weights_of_pieces(plan: "MetaPartitioning") -> int:
+def _weights_of_pieces(plan: MetaPartitioning) -> int:
     """What the weights that pieces share come to beside what they would if each piece had its own."""
     more, data = 0, plan.data
     for relation, count in plan.cuts.items():
@@ -65,7 +61,7 @@ def _weights_of_pieces(plan: "MetaPartitioning") -> int:
     return more
 
 
-def of_cut(cut: "EdgeCut", counts: Cut) -> dict[str, float]:
+def of_cut(cut: EdgeCut, counts: Cut) -> dict[str, float]:
     """Of data-parallel execution over an edge-cut, with remote features fetched, by the kinds of `CUT_FORMULAS`."""
     sizes, target = cut.sizes, cut.sizes.schema.target
     model = Metatree(sizes.schema, (target,), cut.hops, self_term=cut.reads_own)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hetjax.cache.mapped import mapped
 from hetjax.processes.group import ProcessGroup
+from hetjax.system.mapped import mapped
 
 
 class Rows:

@@ -1,0 +1,1 @@
+"""Options that the user leaves open, chosen by the graph, and checked against one another."""

@@ -12,19 +12,20 @@ import numpy as np
 
 from hetjax import models
 from hetjax.datasets.load import Ahead
-from hetjax.graph import inputs
+from hetjax.graph import inputs, label_inputs
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.statistics import Statistics, statistics
 from hetjax.metapaths.paths import bearable, expected_sizes
 from hetjax.metapaths.star import of_metapaths
+from hetjax.options import owners
 from hetjax.options.config import Config, Mode
 from hetjax.recipe import few_steps
 from hetjax.recipe.compatible import Choice, applied, compatible
 from hetjax.recipe.judged import JUDGES, Judged, judged
 from hetjax.sharding import registry
 from hetjax.system.logs import counted
-from hetjax.tasks import label_inputs, stacking
 from hetjax.tasks import registry as tasks
+from hetjax.tasks import stacking
 from hetjax.tasks.ranking import AREAS
 from hetjax.tasks.task import OPTIONS
 
@@ -56,10 +57,9 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
     given = given | not_read
     about, paths = statistics(graph), list(_paths(config, graph, given))
     config = applied(config, paths)
-    if about.plain and config.data.format in ONE_KIND and "data.undirected" not in given:
-        yield Choice(
-            "data.undirected", True, "an edge is read both ways, and once; false reads edges as they are written"
-        )
+    undirected = f"{config.data.format}.undirected"
+    if about.plain and config.data.format in ONE_KIND and undirected not in given:
+        yield Choice(undirected, True, "an edge is read both ways, and once; false reads edges as they are written")
     if config.data.metapath_hops:  # each metapath is a relation
         edges, values = expected_sizes(graph, config.data.metapath_hops, config.data.metapath_label_hops)
         about = replace(about, plain=False, edges=edges, values=values)
@@ -79,7 +79,7 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
     known = models.takes(name)
     rules = [*labels, *metric, named, *_all(about, name, config, graph, kinds, given)]
     rules = [rule for rule in rules if rule.key not in given]
-    rules = [rule for rule in rules if not rule.key.startswith("model.") or rule.key[6:] in known | {"name"}]
+    rules = [rule for rule in rules if (key := _of_model(rule.key)) is None or key in known | {"name"}]
     found = list(compatible(config, graph, few_steps.adapted(rules, config, given, about.seeds)))
     yield from found
     yield from _fanout(applied(config, found), given)
@@ -122,7 +122,8 @@ def _all(
         if config.data.format in HELD_OUT:
             count = len(graph.splits["validation"])
             why = f"{count:,} training nodes are held out, as validation nodes that choose the epoch"
-            yield Choice("data.validation_fraction", config.data.validation_fraction, why)
+            share = owners.reader_options(config.data).validation_fraction
+            yield Choice(f"{config.data.format}.validation_fraction", share, why)
         yield Choice("train.stacking", True, "the model is weighed with baselines, which may know what it does not")
     yield Choice(
         "train.on_divergence",
@@ -144,12 +145,18 @@ def _model(about: Statistics, config: Config, says: Judged | None, given: Set[st
         name = "sage"
     elif about.plain:
         name, why = "gcn", "one relation, and features"
-    options = {key.removeprefix("model.") for key in given if key.startswith("model.")}
+    options = {key for full in given if (key := _of_model(full))}
     if lacking := sorted(options - models.takes(name)):
         able = [other for other in OTHERS[about.plain] if options <= models.takes(other)]
         if able and not config.data.metapath_hops:
             name, why = able[0], f"model.{lacking[0]} is given, which {name} does not have"
     return Choice("model.name", name, why)
+
+
+def _of_model(full: str) -> str | None:
+    """Return the last name of an option of the model; None of another option."""
+    section, _, key = full.partition(".")
+    return key if section == "model" or section in owners.sections(owners.MODEL) else None
 
 
 def _several(about: Statistics) -> str:
@@ -240,19 +247,23 @@ def _mode(about: Statistics, config: Config, given: Set[str]) -> Choice:
 def _one_hot(about: Statistics, config: Config, given: Set[str]) -> Iterator[Choice]:
     """As the R-GCN paper has it (Schlichtkrull et al. 2018, section 5.1)."""
     why = "no type has features, and there are few nodes: one weight row per node, as in the R-GCN paper"
-    yield Choice("model.one_hot", True, why)
+    yield Choice("rgcn.one_hot", True, why)
     yield Choice("model.hidden", 16, why)
     yield Choice("model.head", False, why)
     weights = about.nodes * about.relations * 16
     if weights > ONE_HOT_WEIGHTS:
         why = f"{weights:,} weights otherwise: bases, and an L2 penalty, as in the R-GCN paper"
-        yield Choice("model.bases", 30, why)
-        yield Choice("model.share_self", True, why)
+        yield Choice("rgcn.bases", 30, why)
+        yield Choice("rgcn.share_self", True, why)
         yield Choice("model.bias", False, why)
         yield Choice("train.l2", 5e-4, why)
     few = _none_held_out(about, config, given)
     if few:
-        yield Choice("data.validation_fraction", 0.0, f"{about.seeds} training nodes are too few to hold some out")
+        yield Choice(
+            f"{config.data.format}.validation_fraction",
+            0.0,
+            f"{about.seeds} training nodes are too few to hold some out",
+        )
     yield from _epochs(about, few, 50 if few else 200, 50)
 
 
@@ -262,7 +273,7 @@ def _none_held_out(about: Statistics, config: Config, given: Set[str]) -> bool:
     asked = options.patience or options.metric in AREAS or options.threshold == "validation"
     asked = asked or ("train.stacking" in given and options.stacking)
     few = about.seeds < FEW_SEEDS and config.data.format in HELD_OUT
-    return few and not asked and "data.validation_fraction" not in given
+    return few and not asked and f"{config.data.format}.validation_fraction" not in given
 
 
 def _few_labels(about: Statistics, name: str, whole: bool) -> Iterator[Choice]:

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 from hetjax import models
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.models import hgnn
+from hetjax.options import owners
 from hetjax.options.config import Config
+from hetjax.sharding import registry
 from hetjax.system.errors import InputError
 from hetjax.tasks import registry as tasks
 
@@ -26,11 +28,11 @@ def applied(config: Config, choices: Sequence[Choice]) -> Config:
     Raises:
       InputError: they do not go together.
     """
-    sections: dict[str, dict[str, Any]] = {}
+    sections = dict(owners.sections_of(config))
     for key, value, _ in choices:
         section, name = key.split(".")
-        sections.setdefault(section, {})[name] = value
-    return replace(config, **{name: replace(getattr(config, name), **keys) for name, keys in sections.items()})
+        sections[section] = replace(sections.get(section) or owners.all_sections()[section](), **{name: value})
+    return registry.config_of(sections)
 
 
 def compatible(config: Config, graph: HetGraph, choices: Sequence[Choice]) -> Iterator[Choice]:

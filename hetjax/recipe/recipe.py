@@ -6,22 +6,23 @@ from typing import Any
 
 from hetjax.datasets.load import Ahead, read_ahead
 from hetjax.graph.statistics import of_no_neighbour
+from hetjax.options import owners
 from hetjax.options.command_line import config_of, given_options
 from hetjax.options.config import Config, as_dict, flat
+from hetjax.options.run_folder import check_trusted, config_file
 from hetjax.processes.group import ProcessGroup
 from hetjax.recipe.choices import choose
 from hetjax.recipe.compatible import Choice, applied
 from hetjax.recipe.trainable import check_trainable
 from hetjax.sharding import registry
 from hetjax.system.logs import log
-from hetjax.training.workdir import check_trusted, config_file
 
 INPUTS = ("normalize_features", "label_inputs", "metapath_hops", "metapath_label_hops", "metapath_one_hot")
 CHOSEN = {
     *(
         "data.normalize_features",
-        "data.validation_fraction",
-        "data.undirected",
+        *("rdf.validation_fraction", "hgb.validation_fraction"),
+        *("npz.undirected", "edges.undirected", "ogb.undirected"),
         "data.label_inputs",
         "data.metapath_hops",
         "data.metapath_label_hops",
@@ -31,7 +32,7 @@ CHOSEN = {
         "train.on_divergence",
     ),
     "train.threshold",
-    *("model.name", "model.one_hot", "model.hidden", "model.head", "model.bases", "model.share_self", "model.bias"),
+    *("model.name", "rgcn.one_hot", "model.hidden", "model.head", "rgcn.bases", "rgcn.share_self", "model.bias"),
     "model.feature_width",
     *("model.layers", "model.dropout", "model.input_dropout", "model.residual", "model.norm", "model.input_projection"),
     *("train.l2", "train.learning_rate", "train.feature_learning_rate", "train.warmup_steps"),
@@ -104,7 +105,7 @@ def as_begun(config: Config, given: Set[str]) -> list[Choice]:
 
 def _of_model(key: str) -> bool:
     """Whether an option is one of the model, or of its inputs."""
-    return key.startswith("model.") or key in {f"data.{name}" for name in INPUTS}
+    return key.split(".")[0] in {"model", *owners.sections(owners.MODEL)} or key in {f"data.{name}" for name in INPUTS}
 
 
 def before(workdir: Path, given: Set[str]) -> list[Choice] | None:

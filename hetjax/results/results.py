@@ -1,12 +1,15 @@
 """What a run prints at its end, from its summary."""
 
+import json
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 
 from hetjax.partition.report import readable
-from hetjax.system.logs import counted
+from hetjax.system import files
+from hetjax.system.errors import InputError, reading
+from hetjax.system.logs import counted, log
 from hetjax.tasks.shown import of_summary
+from hetjax.tasks.stacking import weighed
 
 FILES = (
     "summary.json",
@@ -21,6 +24,33 @@ FILES = (
 
 
 ROSE = 10.0  # times the first loss, that a rate which suits a graph does not reach
+
+
+def summary_of(file: Path | None) -> dict | None:
+    """Return the summary of a run that is done; a damaged one counts for nothing, which is logged, and is made again from the checkpoint.
+
+    Args:
+      file: as `Workdir.summary_file` gives it; None: the run is not done.
+    """
+    if file is None:
+        return None
+    try:
+        with reading(file):
+            summary = json.loads(files.read_text(file))
+            lines(summary, file.parent, False)
+            details(summary)
+    except InputError as error:
+        log.warning(f"{error}; this is no summary, and is made again from the checkpoint")
+        return None
+    return summary
+
+
+def log_results(summary: dict, path: Path, synthetic: bool) -> None:
+    """Log the results, and what only `--verbose` shows; arguments as of `lines`."""
+    for line in lines(summary, path, synthetic):
+        log.info(line)
+    for line in details(summary):
+        log.debug(line)
 
 
 def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
@@ -101,12 +131,6 @@ def _stacking_lines(summary: dict) -> list[str]:
         return []
     by = " as classes are weighed in training" if found.get("class_weights") else ""
     return [f"the logits are stacked, as is best on the validation nodes{by}: {weighed(found['weights'])}"]
-
-
-def weighed(weights: Mapping[str, float]) -> str:
-    """What logits are made of, from the weights of the model and of baselines by name."""
-    words = " + ".join(f"{weight:.2f} {name}" for name, weight in weights.items())
-    return words + ("" if "model" in weights else ", and the model has no part in it")
 
 
 def _baseline_lines(summary: dict, synthetic: bool) -> list[str]:

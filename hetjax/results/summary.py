@@ -9,6 +9,8 @@ from typing import Any
 
 import jax
 
+from hetjax.checkpoints.checkpoint import parameters
+from hetjax.options import owners
 from hetjax.options.config import Config, as_dict
 from hetjax.results import report
 from hetjax.results.pictures import draw_run
@@ -18,7 +20,6 @@ from hetjax.tasks.quality import Quality
 from hetjax.tasks.report_parts import Part
 from hetjax.tasks.shown import of_task
 from hetjax.training import guard, meters
-from hetjax.training.checkpoint import parameters
 from hetjax.training.run import Run
 
 
@@ -122,9 +123,9 @@ def _losses(written: Sequence[dict]) -> dict[str, float]:
 
 def title(config: Config) -> str:
     """The model and the graph, in words."""
-    data = config.data
+    data, own = config.data, owners.reader_options(config.data)
     graph = (
-        f"a synthetic {data.schema}, scale {data.scale}"
+        f"a synthetic {own.schema}, scale {own.scale}"
         if data.format == "synthetic"
         else Path(data.path).absolute().name
     )

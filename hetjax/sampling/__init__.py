@@ -1,1 +1,1 @@
-"""Neighbour sampling: which edges a step folds, as arrays of static shape."""
+"""Neighbour sampling: the edges that a step aggregates, as blocks of static shape."""

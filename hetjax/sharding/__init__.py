@@ -1,1 +1,1 @@
-"""How a model runs: on one device, and on meshes of them."""
+"""Strategies: training and evaluation of a model on one device, and on meshes of devices, a folder per strategy."""

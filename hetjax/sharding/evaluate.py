@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hetjax.cache.mapped import gather, mapping, on_host
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.kernels.grouping import with_together
@@ -28,6 +27,7 @@ from hetjax.sampling.blocks import Block, Capacities, Sample, edges_of, pad_samp
 from hetjax.sampling.sampler import ALL, Role, Sampler
 from hetjax.sampling.whole import nodes_read
 from hetjax.system.arrays import Array
+from hetjax.system.mapped import gather, mapping, on_host
 from hetjax.system.threads import as_here
 from hetjax.tasks.task import Task
 

@@ -9,11 +9,11 @@ from jax.sharding import Mesh
 from numpy.typing import DTypeLike
 
 from hetjax.cache.features import parts
-from hetjax.cache.mapped import mapped, on_host, release
 from hetjax.kernels.tables import Table
 from hetjax.partition.owned import Owned
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding.mesh import shards
+from hetjax.system.mapped import mapped, on_host, release
 
 Own = Mapping[
     str, Mapping[int, Table]

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from hetjax.options import owners
 from hetjax.options.config import SECTIONS, Config, Mode, changed
 from hetjax.sharding.declaration import Declaration
 from hetjax.system.errors import InputError, reading, short
@@ -13,14 +14,7 @@ if TYPE_CHECKING:  # which import numba and jax
     from hetjax.graph.hetgraph import HetGraph
     from hetjax.sharding.strategy import Engine, Strategy
 
-BUILT_IN = (
-    "single",
-    "raf",
-    "vanilla",
-    "dependency",
-    "tensor",
-    "averaging",
-)  # each a folder, with the class `Name` in two files
+BUILT_IN = owners.STRATEGY.names  # each a folder, with the class `Name` in two files
 
 
 def find(config: Config) -> "Strategy":
@@ -67,7 +61,7 @@ def _of_users(name: str) -> "Strategy":
         strategy = getattr(importlib.import_module(module), attribute)
         if not (isinstance(strategy, type) and issubclass(strategy, Strategy)):
             raise TypeError("should be a class that inherits from hetjax.sharding.strategy.Strategy")
-        if not strategy.name or strategy.name in (*SECTIONS, *BUILT_IN):
+        if not strategy.name or strategy.name in (*owners.all_sections(), *BUILT_IN):
             raise TypeError(
                 f"its name is {strategy.name!r}, and should be one of its own: it names a section of options"
             )
@@ -75,25 +69,28 @@ def _of_users(name: str) -> "Strategy":
 
 
 def sections(name: str | None) -> dict[str, type]:
-    """The sections of the configuration that strategies own: of all built-in ones, and of one of a user's own."""
-    names = [*BUILT_IN, *([name] if name and name not in BUILT_IN else [])]
-    return {strategy.name: strategy.Options for strategy in map(declared, names) if strategy.Options}
+    """The sections of the configuration that members own: of all built-in ones, and of a strategy of a user's own."""
+    users = declared(name) if name and name not in BUILT_IN else None
+    known = owners.sections(owners.READER) | owners.sections(owners.MODEL) | owners.sections(owners.STRATEGY)
+    return known | ({users.name: users.Options} if users and users.Options else {})
 
 
 def config_of(given: Mapping[str, Any]) -> Config:
-    """A configuration from its sections by name, of which it keeps those of the strategy that is chosen.
+    """A configuration from its sections by name, of which it keeps those of the reader, model and strategy that are chosen.
 
     Raises:
-      InputError: a key of another strategy is set.
+      InputError: a key of another reader, model or strategy is set.
     """
     shared = {name: section for name, section in given.items() if name in SECTIONS}
-    own = {name: section for name, section in given.items() if name not in SECTIONS}
-    chosen = declared(shared["mesh"].strategy).name
+    chosen = {"data": owners.data_of(given), "model": owners.model_of(given)}
+    others = {*SECTIONS, *owners.sections(owners.READER), *owners.sections(owners.MODEL)}
+    own = {name: section for name, section in given.items() if name not in others}
+    strategy = declared(shared["mesh"].strategy).name
     for name, section in own.items():
         for key, value in changed(section).items():
-            if name != chosen:
-                raise InputError(f"{name}.{key} is {value}, and is for mesh.strategy {name}; it is {chosen}")
-    return Config(**shared, strategies={name: section for name, section in own.items() if name == chosen})
+            if name != strategy:
+                raise InputError(f"{name}.{key} is {value}, and is for mesh.strategy {name}; it is {strategy}")
+    return Config(**shared | chosen, strategies={name: section for name, section in own.items() if name == strategy})
 
 
 def check(config: Config) -> None:

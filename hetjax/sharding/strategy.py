@@ -16,7 +16,8 @@ import numpy as np
 from hetjax import models
 from hetjax.cache import fill
 from hetjax.cache.features import FeatureStore
-from hetjax.cache.mapped import on_host
+from hetjax.checkpoints.checkpoint import Checkpoint
+from hetjax.checkpoints.progress import Progress
 from hetjax.datasets.load import Ahead, load
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.options.config import Config, Data
@@ -29,10 +30,9 @@ from hetjax.sharding.evaluate import Evaluator, ReadOut, evaluated_nodes
 from hetjax.sharding.traffic import Sent
 from hetjax.sharding.trainer import Trainer, TrainState, make_trainer
 from hetjax.system.arrays import Array
+from hetjax.system.mapped import on_host
 from hetjax.tasks import registry as tasks
 from hetjax.tasks.task import Task
-from hetjax.training.checkpoint import Checkpoint
-from hetjax.training.progress import Progress
 
 
 class Setup(NamedTuple):

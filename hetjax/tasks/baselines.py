@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hetjax.graph import label_propagation
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
-from hetjax.tasks import label_propagation
 from hetjax.tasks.logistic import Regression, best_of, regressions
 from hetjax.tasks.metrics import Quality, quality
 from hetjax.tasks.ranking import AREAS

@@ -12,6 +12,7 @@ import numpy as np
 import optax
 
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.label_inputs import without_labels
 from hetjax.graph.names import Names
 from hetjax.options.config import Config, named_weights
 from hetjax.system.arrays import Array
@@ -19,11 +20,10 @@ from hetjax.system.errors import InputError, nearest
 from hetjax.tasks import baselines, class_report, stacking
 from hetjax.tasks.baselines import measured
 from hetjax.tasks.heads import LinearHead, PlainHead
-from hetjax.tasks.label_inputs import without_labels
 from hetjax.tasks.metrics import HALF, best_threshold, quality
 from hetjax.tasks.predictions import ClassPredictions, Predictions
 from hetjax.tasks.quality import Quality
-from hetjax.tasks.ranking import AREAS
+from hetjax.tasks.ranking import AREAS, ordered_classes
 from hetjax.tasks.report_parts import Part
 from hetjax.tasks.shown import OF_BEFORE
 from hetjax.tasks.task import OPTIONS, Seeds, Task
@@ -64,19 +64,22 @@ class NodeClassification(Task):
     options = OPTIONS
 
     def __init__(self, graph: HetGraph, config: Config):
+        check_labels(graph, config)
         self.metric, self.picks_threshold = config.train.metric, config.train.threshold == "validation"
         self.compared_by = compared_by(config.train.metric)
         self.roots, self.outputs = (graph.schema.target,), graph.schema.classes
         self.labels, self.several, self.splits = graph.labels, graph.multilabel, graph.splits
-        if graph.numeric:
-            raise InputError("the labels are numbers, not classes: --task.name node_regression predicts them")
         self.smoothing = config.train.label_smoothing
         self.class_weights = class_weights(graph, weights_in_order(graph, config.train.class_weights))
-        if config.model.logit_norm and (self.several or self.outputs < 3):
-            labels = "several labels a node" if self.several else f"{self.outputs} classes"
-            raise InputError(
-                f"model.logit_norm is true, which is for one label a node of 3 classes or more, not for {labels}"
-            )
+
+    @classmethod
+    def check(cls, graph: HetGraph, config: Config) -> None:
+        check_labels(graph, config)
+        if config.train.metric in AREAS:
+            check_ordered(graph, config.train.metric)
+        weights, classes = config.train.class_weights, graph.schema.classes
+        if not isinstance(weights, str) and len(weights) != classes:
+            raise InputError(f"train.class_weights has {len(weights)} numbers != {classes} classes")
 
     def examples(self, split: str) -> np.ndarray:
         return self.splits[split]
@@ -131,6 +134,27 @@ class NodeClassification(Task):
 
     def weight(self, arrays: Labels) -> Any:
         return arrays.weights.sum()
+
+
+def check_labels(graph: HetGraph, config: Config) -> None:
+    """Raise an InputError where labels are no classes, or not of the form that an option asks for."""
+    if graph.numeric:
+        raise InputError("the labels are numbers, not classes: --task.name node_regression predicts them")
+    if config.model.logit_norm and (graph.multilabel or graph.schema.classes < 3):
+        labels = "several labels a node" if graph.multilabel else f"{graph.schema.classes} classes"
+        raise InputError(
+            f"model.logit_norm is true, which is for one label a node of 3 classes or more, not for {labels}"
+        )
+
+
+def check_ordered(graph: HetGraph, metric: str) -> None:
+    """Raise an InputError where the area under a curve says nothing of the validation nodes."""
+    labels = graph.labels[graph.splits["validation"]]
+    positive = labels != 0 if graph.multilabel else labels[:, None] == np.arange(graph.schema.classes)
+    if not len(ordered_classes(positive)):
+        raise InputError(
+            f"train.metric is {metric}, and of the {len(labels)} validation nodes there is no class that some have and some have not"
+        )
 
 
 def compared_by(metric: str) -> str:

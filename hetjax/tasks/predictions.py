@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from hetjax.cache.mapped import release
 from hetjax.graph.hetgraph import SPLITS
 from hetjax.graph.names import Ids, Names
 from hetjax.system import durable
 from hetjax.system.errors import InputError
+from hetjax.system.mapped import release
 from hetjax.tasks.metrics import HALF, predicted_labels
 
 if TYPE_CHECKING:

@@ -249,3 +249,9 @@ def _relations(archive: Archive, graph: HetGraph | None) -> np.ndarray:
         if relation not in known:
             raise InputError(f"{archive.place(name)}: {short(str(relation), 200)}, and the graph has no such relation")
     return relations
+
+
+def weighed(weights: Mapping[str, float]) -> str:
+    """Return in words what logits are made of, from the weights of the model and of baselines by name."""
+    words = " + ".join(f"{weight:.2f} {name}" for name, weight in weights.items())
+    return words + ("" if "model" in weights else ", and the model has no part in it")

@@ -78,6 +78,10 @@ class Task(ABC):
     @abstractmethod
     def __init__(self, graph: HetGraph, config: Config): ...
 
+    @classmethod  # noqa: B027 (many tasks ask for nothing more)
+    def check(cls, graph: HetGraph, config: Config) -> None:
+        """Raise an InputError where a graph that is to be trained on does not go with the task and its options."""
+
     @property
     def root(self) -> str:
         """The one root type."""

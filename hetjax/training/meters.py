@@ -8,8 +8,8 @@ from importlib.metadata import version
 
 import numpy as np
 
-from hetjax import __version__
 from hetjax.system.internals import COMPILED, READ_FROM_CACHE
+from hetjax.system.version import __version__
 
 STEEP, LOUD = 20.0, 1.0  # a loss over `LOUD`, and so many times that of two steps before, is said
 

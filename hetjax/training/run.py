@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hetjax.checkpoints.checkpoint import Checkpoints
+from hetjax.checkpoints.progress import Progress
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.options.config import Config
 from hetjax.processes.group import ProcessGroup
@@ -18,8 +20,6 @@ from hetjax.tasks.quality import Quality
 from hetjax.tasks.stacking import Stacked
 from hetjax.tasks.task import Task
 from hetjax.training import meters
-from hetjax.training.checkpoint import Checkpoints
-from hetjax.training.progress import Progress
 from hetjax.training.records import Records
 from hetjax.training.workdir import Workdir
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from hetjax.options.command_line import given_options, given_value, parse
 from hetjax.options.config import SECTIONS, Config, Processes
+from hetjax.options.run_folder import check_folder
 from hetjax.sharding import registry
 from hetjax.system.errors import InputError
 from hetjax.training import loggers
-from hetjax.training.workdir import check_folder
 
 PATHS = {"workdir": "the folder that the run is written to; a run that was killed continues there"}
 

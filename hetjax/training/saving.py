@@ -6,7 +6,7 @@ from dataclasses import asdict
 import jax
 import numpy as np
 
-from hetjax.cache.mapped import mapping
+from hetjax.system.mapped import mapping
 from hetjax.training.run import Run, Saved, Snapshot
 
 SMALL = 2**28  # bytes of a state of which a copy is kept in memory meanwhile, unless some of it lies in files

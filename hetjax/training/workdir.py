@@ -1,7 +1,6 @@
 """The folder of a run: who may write there, and what it holds when a run is done."""
 
 import fcntl
-import json
 import os
 import re
 import shutil
@@ -11,11 +10,11 @@ from typing import TextIO
 
 import yaml
 
-from hetjax.options.config import flat
-from hetjax.results import results
-from hetjax.system import durable, files, yaml_file
-from hetjax.system.errors import InputError, reading, short
-from hetjax.system.logs import log
+from hetjax.options import owners, renamed
+from hetjax.options.config import Task, flat
+from hetjax.options.run_folder import check_folder
+from hetjax.system import durable, yaml_file
+from hetjax.system.errors import InputError, short
 
 WRITTEN = (
     "metrics.jsonl",
@@ -30,40 +29,20 @@ WRITTEN = (
 )
 FILES = "config.yaml", "metrics.jsonl", "summary.json", "report.html", "curves.png", "cache.png", "stacking.npz"
 FOLDERS = "checkpoints", "tables", "tables_[0-9]", "partition_*"
-FIXED = "data.", "model.", "sampling.", "train."  # what results depend on; a run may be continued with other keys else
+FIXED = {
+    "data",
+    "model",
+    "sampling",
+    "train",
+    "task",
+    *owners.sections(owners.READER),
+    *owners.sections(owners.MODEL),
+}  # sections that results depend on; others may change when a run is continued
 # Of these, what results do not depend on: `order_costs` is in checkpoints.
 FREE = "train.loggers", "train.order_costs", "train.checkpoint_seconds", "train.recipe", "sampling.threads"
-TRUST = "--trust (in Python: trust=True)"  # by which commands that use a run's folder trust it
+LATER = {"task.name": Task.name}  # options that runs of before do not record, and what they were
 MOST_SAID = 200  # characters of the names of options that differ
-BUCKET = re.compile(r"^/(gs|s3|az|hf)/|gs:/")  # in a path, what Orbax takes for the address of a bucket
 EPOCHS = "train.epochs"  # which may become more, even of a run that is done, if no schedule is made for so many
-
-
-def check_folder(path: Path) -> None:
-    """Raise an InputError where a file is in a folder's place, or checkpoints could not be written under such a name."""
-    where = path.absolute()
-    files.check_name(where, utf8=True)
-    if "\\" in str(where):  # tensorstore, by which Orbax writes, takes it for a slash
-        raise InputError(f"{where}: has a backslash, and a run's folder may not; give another --workdir")
-    if taken := BUCKET.search(f"{where}/"):
-        raise InputError(
-            f"{where}: Orbax, which writes checkpoints, takes {taken[0]!r} for a bucket of a cloud; give another --workdir"
-        )
-    if path.exists() and not path.is_dir():
-        raise InputError(f"{path}: is a file, and should be a folder")
-
-
-def config_file(folder: Path) -> Path:
-    """The configuration that a run has left.
-
-    Raises:
-      InputError: there is none.
-    """
-    file = folder / "config.yaml"
-    files.check_name(file)
-    if not file.exists():
-        raise InputError(f"{file}: no such file, and the folder of a run has one")
-    return file
 
 
 def _open_lock(file: Path) -> TextIO:
@@ -86,24 +65,6 @@ def _open_lock(file: Path) -> TextIO:
         stream.close()
         raise InputError(f"{file}: is no regular file, and is left as it is; remove it, or give another --workdir")
     return stream
-
-
-def check_trusted(file: Path, model: str, trust: bool | str, how: str = TRUST) -> None:
-    """Raise an InputError where a run's folder names a module that the user has not named.
-
-    A folder may come from anybody, and to import a module runs its code.
-
-    Args:
-      file: the configuration in the folder.
-      model: its `model.name`.
-      trust: whether the user trusts the folder, or the model of a user's own, `MODULE:NAME`, that this command names.
-      how: what the user gives to trust it.
-    """
-    if ":" in model and trust is not True and trust != model:
-        raise InputError(
-            f"{file}: model.name is {short(repr(model))}, a module whose code would run; "
-            f"if you trust this folder, give {how}"
-        )
 
 
 class Workdir:
@@ -190,38 +151,22 @@ class Workdir:
             if number and int(number[1]) >= processes:
                 shutil.rmtree(leftover, ignore_errors=True)
 
-    def summary(self) -> dict | None:
-        """The summary, if the run is done; a damaged one is said, counts for nothing, and is made again from the checkpoint."""
+    def summary_file(self) -> Path | None:
+        """The file of the summary, for the process that writes, if there is one that counts."""
         file = self.file("summary.json")
-        if not self.writes or self._longer or not file.exists():
-            return None
-        try:
-            with reading(file):
-                summary = json.loads(files.read_text(file))
-                results.lines(summary, self.path, False)
-                results.details(summary)
-        except InputError as error:
-            log.warning(f"{error}; this is no summary, and is made again from the checkpoint")
-            return None
-        return summary
-
-    def report(self, summary: dict) -> None:
-        """Say the results, and what only `--verbose` shows."""
-        for line in results.lines(summary, self.path, self.config["data"]["format"] == "synthetic"):
-            log.info(line)
-        for line in results.details(summary):
-            log.debug(line)
+        return file if self.writes and not self._longer and file.exists() else None
 
     def _compare(self, file: Path) -> None:
         try:
             before = yaml_file.read(file)
         except InputError as error:
             raise InputError(f"{error}; give another --workdir") from error
-        there, here = flat(before), flat(self.config)
+        there, here = LATER | flat(renamed.content(before)), flat(self.config)
         fewer = there.get(EPOCHS)
         self._longer = isinstance(fewer, int) and fewer < here[EPOCHS] and here["train.schedule"] != "cosine"
         free = {*FREE, *([EPOCHS] if self._longer else [])}
-        keys = [key for key in here | there if key.startswith(FIXED) and key not in free]
+        fixed = FIXED & self.config.keys()  # a file of before has the options of all readers and models
+        keys = [key for key in here | there if key.split(".")[0] in fixed and key not in free]
         differ = [key for key in keys if there.get(key, "absent") != here.get(key, "absent")]
         if differ:
             key, *others = differ

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import queue
 import threading
+from collections.abc import Callable
 
 import numba
 from numba import types
@@ -33,15 +34,18 @@ def can_be_copied() -> bool:
     return threading.active_count() == 1 and not jax_started()
 
 
-def copy_this() -> None:
+def copy_this(compile_one: Callable[..., None]) -> None:
     """Let the processes that compile be copies of this one, as far as they can be made.
 
     Numba compiles something first: its registries are then loaded, and copies need not load them.
+
+    Args:
+      compile_one: compiles an operation in a copy, as of `Copy`.
     """
     numba.njit(types.void())(_nothing)
     with contextlib.suppress(OSError, AssertionError):
         while len(_copies) < COMPILERS:
-            _copies.append(Copy(tuple(_copies)))
+            _copies.append(Copy(compile_one, tuple(_copies)))
 
 
 def _nothing() -> None:

@@ -14,18 +14,21 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.context import ForkProcess
 from typing import TextIO
 
 # It imports from where this process does, and nothing but that.
-CODE = "import sys; sys.path[:] = sys.argv[1:]; from hetjax.kernels.native.elsewhere import main; main()"
+CODE = """import sys; sys.path[:] = sys.argv[1:]
+from hetjax.kernels.native import elsewhere, operations
+elsewhere.serve(operations.compile_one)"""
 
 
 class Copy(ForkProcess):
     """A copy of this process that compiles; `Elsewhere` uses it as it does a `subprocess.Popen`.
 
     Args:
+      compile_one: compiles an operation by its name and its floats, or what a function calls.
       others: copies that were made before, whose pipes this one must not hold open.
 
     Raises:
@@ -33,9 +36,9 @@ class Copy(ForkProcess):
       AssertionError: this is a process of `multiprocessing` that may start no other.
     """
 
-    def __init__(self, others: Sequence["Copy"] = ()) -> None:
+    def __init__(self, compile_one: Callable[..., None], others: Sequence["Copy"] = ()) -> None:
         super().__init__(daemon=True)
-        self.others = others
+        self.compile_one, self.others = compile_one, others
         (asked, asks), (answers, answered) = os.pipe(), os.pipe()
         self.theirs = os.fdopen(asked, encoding="utf-8"), os.fdopen(answered, "w", encoding="utf-8")
         self.stdin, self.stdout = os.fdopen(asks, "w", encoding="utf-8"), os.fdopen(answers, encoding="utf-8")
@@ -58,7 +61,7 @@ class Copy(ForkProcess):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for number in (1, 2):
             os.dup2(nowhere, number)
-        main()
+        serve(self.compile_one)
 
     def communicate(self) -> None:
         """Wait until it has ended."""
@@ -121,10 +124,8 @@ def _started() -> subprocess.Popen:
     )
 
 
-def main() -> None:
-    """Compile what is asked for, line by line."""
-    from hetjax.kernels.native.operations import compile_one
-
+def serve(compile_one: Callable[..., None]) -> None:
+    """Compile what is asked for, line by line, until whoever asks has ended."""
     lines: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(lines,), daemon=True).start()
     while True:

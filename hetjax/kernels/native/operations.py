@@ -118,7 +118,7 @@ def expect(*operations: Operation) -> None:
     """
     if runtime.cores() > 1:
         if can_be_copied() and not all(_kept(operation, "float32") for operation in operations):
-            copy_this()
+            copy_this(compile_one)
         if not _made:
             tasks().put(_handler_ahead)
         for operation in operations:

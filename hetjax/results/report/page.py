@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import jinja2
 
-from hetjax.options.config import SECTIONS, Config, as_dict, changed
+from hetjax.options import owners
+from hetjax.options.config import Config, as_dict, changed
 from hetjax.partition.report import readable
 from hetjax.results.pictures import draw_cache, draw_curves
 from hetjax.results.results import name_of
@@ -205,8 +206,7 @@ def made(told: Told) -> Part:
 def command(config: Config, folder: Path) -> str:
     """A command that trains the same, of the options that are not as by default; an option a line."""
     lines = ["python -m hetjax.train", shlex.join(["--workdir", str(folder)])]
-    own = {name: getattr(config, name) for name in SECTIONS} | dict(config.strategies)
-    for name, section in own.items():
+    for name, section in owners.sections_of(config).items():
         for key, value in changed(section).items():
             text = str(value).lower() if isinstance(value, bool) else str(value)
             text = f"[{','.join(map(str, value))}]" if isinstance(value, tuple) else text

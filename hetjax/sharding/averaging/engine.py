@@ -16,7 +16,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from hetjax.cache.mapped import gather, on_host
+from hetjax.checkpoints.checkpoint import Checkpoint
+from hetjax.checkpoints.progress import Progress
 from hetjax.kernels.tables import Table
 from hetjax.partition import EdgeCut
 from hetjax.partition.owned import Owned
@@ -33,8 +34,7 @@ from hetjax.sharding.traffic import Sent, per_step
 from hetjax.sharding.trainer import TrainState
 from hetjax.system.arrays import Array
 from hetjax.system.eager import eagerly
-from hetjax.training.checkpoint import Checkpoint
-from hetjax.training.progress import Progress
+from hetjax.system.mapped import gather, on_host
 
 Locals = dict[int, Local]  # by partition
 

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Mapping
 import jax
 import numpy as np
 
-from hetjax.cache.mapped import on_host
 from hetjax.kernels import tables
 from hetjax.kernels.tables import PART, Shape, Table
 from hetjax.sharding.averaging.average import Local
 from hetjax.sharding.averaging.member import Member
 from hetjax.sharding.averaging.turns import Turns
+from hetjax.system.mapped import on_host
 
 
 def drawn(key: jax.Array, learnable: Mapping[str, Shape], members: Mapping[int, Member]) -> dict[int, dict[str, Table]]:

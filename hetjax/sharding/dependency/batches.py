@@ -13,7 +13,6 @@ import numpy as np
 from jax.sharding import Mesh
 
 from hetjax.cache.features import Key
-from hetjax.cache.mapped import on_host
 from hetjax.partition import EdgeCut
 from hetjax.sampling.blocks import NO_NODE, Batch, pad
 from hetjax.sampling.loader import Batches
@@ -27,6 +26,7 @@ from hetjax.sharding.dependency.work import Work, added, work
 from hetjax.sharding.mesh import from_shards
 from hetjax.sharding.spmd import SpmdBatch
 from hetjax.sharding.strategy import Setup
+from hetjax.system.mapped import on_host
 
 
 class DependencyBatch(NamedTuple):

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import jax
 from jax.sharding import Mesh
 
-from hetjax import __version__
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.options.config import as_dict
 from hetjax.sharding.dependency import kept_link, probes, rates
@@ -23,6 +22,7 @@ from hetjax.sharding.dependency import link as links
 from hetjax.sharding.dependency.probes import Kind, Kinds, Seconds
 from hetjax.sharding.strategy import Setup
 from hetjax.system import compiled, measured, runtime
+from hetjax.system.version import __version__
 
 # Seconds that measuring takes, of which only the order of magnitude is known beforehand, as most of it is compiling: of a fold that is linear,
 # or not, and of the link. They are of a machine that reads a number in `USUAL` seconds on one core; one that reads slower is taken to compile slower.

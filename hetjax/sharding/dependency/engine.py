@@ -16,7 +16,6 @@ from jax.sharding import PartitionSpec as P
 
 from hetjax.cache.ahead import Ahead
 from hetjax.cache.features import parts
-from hetjax.cache.mapped import on_host
 from hetjax.kernels import tables
 from hetjax.kernels.tables import Table
 from hetjax.partition import EdgeCut
@@ -34,6 +33,7 @@ from hetjax.sharding.spmd import Found, SpmdBatch, SpmdEngine, replicate
 from hetjax.sharding.strategy import Setup
 from hetjax.sharding.trainer import Rows, TrainState
 from hetjax.system.eager import eagerly
+from hetjax.system.mapped import on_host
 
 
 class DependencyEngine(SpmdEngine):

@@ -13,7 +13,6 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from hetjax.cache.mapped import gather
 from hetjax.kernels.orders import forward_only
 from hetjax.models.hgnn import Stack
 from hetjax.partition.owned import Owned
@@ -28,6 +27,7 @@ from hetjax.sharding.gathered import local_rows
 from hetjax.sharding.mesh import DATA, from_shards, positions_here, shard_map
 from hetjax.sharding.spmd import to_host
 from hetjax.sharding.traffic import Program
+from hetjax.system.mapped import gather
 
 Own = Mapping[int, Mapping[str, np.ndarray]]  # per partition that is here, and type, the rows of its own nodes
 

@@ -14,7 +14,6 @@ from jax.sharding import PartitionSpec as P
 
 from hetjax.cache.features import FeatureStore, Key, write
 from hetjax.cache.host import Fetched, HostMatrix, HostTable
-from hetjax.cache.mapped import on_host
 from hetjax.cache.placement import RowCounts, row_bytes
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.kernels.tables import Shape, Table
@@ -22,6 +21,7 @@ from hetjax.options.config import Place
 from hetjax.partition.owned import Owned
 from hetjax.sampling.blocks import pad
 from hetjax.sharding.mesh import DATA, from_shards, join, positions_here, shards
+from hetjax.system.mapped import on_host
 
 
 class OwnedTable:

@@ -14,10 +14,10 @@ from hetjax.graph.schema import Relation
 from hetjax.models.gat import GATLayer
 from hetjax.models.hgt import HGTLayer
 from hetjax.models.rgat import RGATLayer
+from hetjax.sharding.columns import slice_of
+from hetjax.sharding.heads import heads_of
 from hetjax.sharding.push_pull.first import FirstLayer
 from hetjax.sharding.spmd import SpmdBatch
-from hetjax.sharding.tensor.columns import slice_of
-from hetjax.sharding.tensor.costs import heads_of
 from hetjax.sharding.trainer import Trainer
 
 FLOAT = 4  # bytes

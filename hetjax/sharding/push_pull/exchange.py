@@ -21,8 +21,8 @@ from hetjax.kernels.segment import by_target, row_of
 from hetjax.kernels.tables import read
 from hetjax.models.layer import Exchange
 from hetjax.sampling.blocks import Adjacency, Block
+from hetjax.sharding.columns import summed, to_rows
 from hetjax.sharding.mesh import FEATURE
-from hetjax.sharding.tensor.columns import summed, to_rows
 from hetjax.sharding.traffic import scope
 from hetjax.system.arrays import Array
 

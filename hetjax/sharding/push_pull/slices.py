@@ -10,10 +10,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from hetjax.cache.mapped import on_host
 from hetjax.kernels.tables import Shape, Table
-from hetjax.sharding.tensor.columns import slice_of
+from hetjax.sharding.columns import slice_of
 from hetjax.system.arrays import Array
+from hetjax.system.mapped import on_host
 
 
 def sliced(rows: Mapping[str, Any], parts: int) -> dict[str, Any]:

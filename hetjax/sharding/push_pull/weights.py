@@ -10,8 +10,8 @@ import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 
 from hetjax.kernels.partials import add_weighted, merge
+from hetjax.sharding.columns import own_slice
 from hetjax.sharding.mesh import FEATURE
-from hetjax.sharding.tensor.columns import own_slice
 from hetjax.sharding.trainer import Trainer, smallest_input
 
 Path = tuple[str, ...]

@@ -11,7 +11,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from hetjax.cache.mapped import on_host
 from hetjax.kernels.orders import forward_only
 from hetjax.kernels.partials import Monoid
 from hetjax.models.hgnn import Stack
@@ -22,6 +21,7 @@ from hetjax.sharding.raf.features import SharedTable
 from hetjax.sharding.raf.sample import PartitionModel
 from hetjax.sharding.raf.site import Site, partition_models
 from hetjax.sharding.trainer import Rows, TrainState
+from hetjax.system.mapped import on_host
 
 
 class RafEvaluator:

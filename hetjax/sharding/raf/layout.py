@@ -12,13 +12,13 @@ import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 from jax.sharding import PartitionSpec as P
 
-from hetjax.cache.mapped import on_host
 from hetjax.kernels.tables import Table
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.raf.replicas import Group, Path, select
 from hetjax.sharding.raf.site import Site
 from hetjax.sharding.trainer import TrainState
 from hetjax.system.arrays import Array
+from hetjax.system.mapped import on_host
 
 
 class Layout:

@@ -12,7 +12,6 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from hetjax.cache.mapped import on_host
 from hetjax.kernels.tables import Table
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.mesh import BOTH, DATA, FEATURE, RELATION
@@ -30,6 +29,7 @@ from hetjax.sharding.strategy import Setup
 from hetjax.sharding.traffic import Program
 from hetjax.sharding.trainer import TrainState
 from hetjax.system.arrays import Array
+from hetjax.system.mapped import on_host
 
 STATE = TrainState._make((P(), P(), P(), P(FEATURE)))
 FOUND = Gradients._make((P(), P(FEATURE), P(), P()))

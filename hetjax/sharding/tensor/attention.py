@@ -14,7 +14,7 @@ from hetjax.kernels.partials import Attention
 from hetjax.kernels.segment import by_target, row_of
 from hetjax.kernels.tables import read
 from hetjax.sampling.blocks import Adjacency
-from hetjax.sharding.tensor.columns import LOGITS, own_slice, summed
+from hetjax.sharding.columns import LOGITS, own_slice, summed
 from hetjax.sharding.tensor.folds import Asked, Divided, Folded
 
 

@@ -15,10 +15,10 @@ from hetjax.sampling.blocks import NO_NODE, Adjacency, Batch, Block, pad, pad_ad
 from hetjax.sampling.loader import Batches
 from hetjax.sampling.whole import whole_graph
 from hetjax.sharding import mesh as meshes
+from hetjax.sharding.columns import slice_of
 from hetjax.sharding.mesh import FEATURE
 from hetjax.sharding.spmd import SpmdBatch
 from hetjax.sharding.strategy import Setup
-from hetjax.sharding.tensor.columns import slice_of
 from hetjax.sharding.tensor.folds import Divided
 
 BLOCK_SPEC = Block(P(), P(FEATURE), P(FEATURE), P(FEATURE))  # type: ignore[arg-type]  # of all their arrays

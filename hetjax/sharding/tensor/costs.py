@@ -18,7 +18,8 @@ from hetjax.models.layer import Layer
 from hetjax.models.rgat import RGATLayer
 from hetjax.models.rgcn import RGCNLayer
 from hetjax.models.sage import SAGELayer
-from hetjax.sharding.tensor.columns import slice_of
+from hetjax.sharding.columns import slice_of
+from hetjax.sharding.heads import heads_of
 from hetjax.sharding.tensor.folds import sooner
 from hetjax.sharding.tensor.slices import heads_folded_by, round_slice
 from hetjax.sharding.trainer import Trainer
@@ -140,14 +141,6 @@ def _of_attention(layer: Layer, graph: HetGraph) -> Messages:
         there += [Carried(nodes[relation.source], heads, of_source), Carried(nodes[relation.target], heads, of_target)]
         back.append(Carried(nodes[relation.target], heads, width + 2 + dropping))
     return Messages(there, back)
-
-
-def heads_of(layer: Layer) -> tuple[int, int]:
-    """Of attention: the number of heads, and the width of each."""
-    if isinstance(layer, GATLayer) and layer.logits:
-        return layer.output_heads, layer.features
-    heads: int = layer.heads
-    return heads, layer.features // heads
 
 
 def operations(layer: Layer, graph: HetGraph, parts: int, kept: frozenset[str] = frozenset()) -> dict[str, float]:

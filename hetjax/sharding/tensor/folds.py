@@ -13,7 +13,7 @@ import jax
 from hetjax.kernels.segment import multiply_first, neighbour_mean, neighbour_sum
 from hetjax.models.dropout import NodeMasks, edge_keep_mask
 from hetjax.sampling.blocks import Adjacency
-from hetjax.sharding.tensor.columns import LOGITS, all_rows, own_slice, to_columns, to_rows
+from hetjax.sharding.columns import LOGITS, all_rows, own_slice, to_columns, to_rows
 
 EDGE_COST = 40  # multiplications in the time that a sum over edges takes to move one number; alike in all processes
 SEND_COST = 300  # multiplications in the time that a number takes to be sent: 10 billion a second over 1 Gbit/s

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from hetjax.models.layer import Exchange, Layer
-from hetjax.sharding.tensor.columns import own_slice, slice_of, to_columns, to_rows
+from hetjax.sharding.columns import own_slice, slice_of, to_columns, to_rows
 
 
 def heads_folded_by(layer: Layer) -> int:

@@ -13,7 +13,7 @@ from hetjax.kernels.linear import fold_product
 from hetjax.kernels.segment import multiply_first
 from hetjax.models.layer import Exchange
 from hetjax.sampling.blocks import Adjacency
-from hetjax.sharding.tensor.columns import to_columns, to_rows
+from hetjax.sharding.columns import to_columns, to_rows
 from hetjax.sharding.tensor.folds import Divided
 
 Fold = Callable[[Adjacency, jax.Array], jax.Array]

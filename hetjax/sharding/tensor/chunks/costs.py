@@ -9,9 +9,10 @@ from hetjax.models.gatv2 import GATv2Layer
 from hetjax.models.gin import GINLayer
 from hetjax.models.hgt import HGTLayer
 from hetjax.models.layer import Layer
+from hetjax.sharding.columns import slice_of
+from hetjax.sharding.heads import heads_of
 from hetjax.sharding.tensor.chunks.plan import Sending, Sizes
-from hetjax.sharding.tensor.columns import slice_of
-from hetjax.sharding.tensor.costs import ATTENTION, FLOAT, first, heads_of, still
+from hetjax.sharding.tensor.costs import ATTENTION, FLOAT, first, still
 from hetjax.sharding.tensor.slices import heads_folded_by, round_slice
 from hetjax.sharding.trainer import Trainer
 

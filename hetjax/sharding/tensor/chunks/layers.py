@@ -12,9 +12,9 @@ from hetjax.models.dropout import Masks
 from hetjax.models.hgnn import Stack
 from hetjax.models.layer import Exchange, Layer
 from hetjax.sampling.blocks import NO_NODE, Block
+from hetjax.sharding.columns import own_slice, slice_of, to_columns, to_rows
 from hetjax.sharding.tensor.chunks.plan import Edges
 from hetjax.sharding.tensor.chunks.stages import Answering, Asking, Folding, no_edges, unique
-from hetjax.sharding.tensor.columns import own_slice, slice_of, to_columns, to_rows
 from hetjax.sharding.tensor.costs import LINEAR
 from hetjax.sharding.tensor.folds import Asked, Folded
 from hetjax.sharding.tensor.slices import heads_folded_by, round_columns, round_slice

@@ -16,7 +16,7 @@ from hetjax.kernels.linear import fold_product
 from hetjax.kernels.segment import multiply_first
 from hetjax.models.dropout import NodeMasks, edge_keep_mask
 from hetjax.sampling.blocks import Adjacency
-from hetjax.sharding.tensor.columns import slice_of
+from hetjax.sharding.columns import slice_of
 from hetjax.sharding.tensor.folds import Asked, ColumnFold, Divided, Folded, sooner
 from hetjax.sharding.tensor.together import Fold
 

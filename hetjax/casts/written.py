@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from hetjax.ingest.lookup import parts
+from hetjax.graph.arrow import parts
 from hetjax.system.compiled import compiled
 
 MINUS, ZERO, NINE = (ord(c) for c in "-09")

@@ -1,6 +1,6 @@
 """Training labels as inputs, so that no node's own label reaches its logits.
 
-Labels are propagated along relations (`hetjax.tasks.label_propagation`), and what reaches a node is one of its features, as in UniMP (Shi et
+Labels are propagated along relations (`hetjax.graph.label_propagation`), and what reaches a node is one of its features, as in UniMP (Shi et
 al., Masked Label Prediction, IJCAI 2021) and SeHGNN (Yang et al., AAAI 2023, section 4.1). There are two ways on which a label could come
 back to its own node, and neither is there:
 
@@ -20,9 +20,9 @@ import numpy as np
 
 from hetjax.graph.csc import CSC, index_dtype
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.label_propagation import Propagation, known, shares, ways
 from hetjax.graph.schema import Relation
 from hetjax.system.errors import InputError
-from hetjax.tasks.label_propagation import Propagation, known, shares, ways
 
 ADDED = " with labels"  # to the name of the target type
 ITSELF, LABELS = "itself", "labels"  # relations from the target type, and from the new one

@@ -1,0 +1,169 @@
+"""Sections of options that one reader, one model or one strategy owns: which there are, and whether they go with what is chosen."""
+
+import importlib
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
+from typing import Any, NamedTuple, get_args, get_type_hints
+
+from hetjax.options.config import SECTIONS, Config, Data, Model, SharedData, SharedModel, changed
+from hetjax.system.errors import InputError
+
+
+class Kind(NamedTuple):
+    """A door whose members own sections of options.
+
+    Attributes:
+      chooser: the option that names the member.
+      member: what the member is called in a sentence.
+      declared: the module of a member's `Options`, with the name for `{}`.
+      names: the built-in members.
+    """
+
+    chooser: str
+    member: str
+    declared: str
+    names: tuple[str, ...]
+
+    @property
+    def default(self) -> str:
+        """The member that is chosen where no option names one."""
+        section, key = self.chooser.split(".")
+        return getattr(SECTIONS[section](), key)
+
+
+READER = Kind(
+    "data.format",
+    "reader",
+    "hetjax.datasets.declared.{}",
+    get_args(get_type_hints(SharedData)["format"]),
+)
+MODEL = Kind(
+    "model.name",
+    "model",
+    "hetjax.models.declared.{}",
+    ("rgcn", "rgat", "hgt", "sehgnn", "gcn", "sage", "gin", "gat", "gatv2"),
+)
+STRATEGY = Kind(
+    "mesh.strategy",
+    "strategy",
+    "hetjax.sharding.{}.declared",
+    ("single", "raf", "vanilla", "dependency", "tensor", "averaging"),
+)
+KINDS = (READER, MODEL, STRATEGY)
+
+
+@cache
+def sections(kind: Kind) -> dict[str, type]:
+    """Return the sections that the built-in members of a kind own, by their names."""
+    found = {}
+    for name in kind.names:
+        module = kind.declared.format(name)
+        options = importlib.util.find_spec(module) and getattr(importlib.import_module(module), "Options", None)
+        if options:
+            found[name] = options
+    return found
+
+
+def all_sections() -> dict[str, type]:
+    """Return the shared sections and those of all built-in members, by their names."""
+    return SECTIONS | sections(READER) | sections(MODEL) | sections(STRATEGY)
+
+
+def kind_of(section: str) -> Kind | None:
+    """Return the kind whose member owns a section; None for a shared one and for a strategy of a user's own."""
+    return next((kind for kind in KINDS if section in sections(kind)), None)
+
+
+def own(data_or_model: Data | Model, name: str) -> Any:
+    """Return a section of a `Data` or a `Model`, with its defaults where it is absent; None if no member of that name has one."""
+    kind = READER if isinstance(data_or_model, Data) else MODEL
+    options = sections(kind).get(name)
+    return data_or_model.own.get(name) or (options and options())
+
+
+def reader_options(data: Data) -> Any:
+    """Return the options of the reader that is chosen; None if it has none."""
+    return own(data, data.format)
+
+
+def chosen_own(kind: Kind, chosen: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the sections of a kind that go with the chosen member, from those that are given.
+
+    A model of a user's own takes the options of any built-in one that it has: `models.options` checks them.
+
+    Raises:
+      InputError: an option of another member is set.
+    """
+    known = sections(kind)
+    if kind is MODEL and ":" in chosen:
+        return {name: section for name, section in given.items() if name in known and changed(section)}
+    for name, section in given.items():
+        for key, value in changed(section).items() if name in known and name != chosen else ():
+            raise InputError(f"{name}.{key} is {value}, and is for {kind.chooser} {name}; it is {chosen}")
+    return {chosen: given.get(chosen) or known[chosen]()} if chosen in known else {}
+
+
+def data_of(given: Mapping[str, Any]) -> Data:
+    """Return the `Data` of sections by name.
+
+    Raises:
+      InputError: an option of another reader is set.
+    """
+    shared = given.get("data") or SharedData()
+    return Data(**_keys(shared, SharedData), own=chosen_own(READER, shared.format, given))
+
+
+def model_of(given: Mapping[str, Any]) -> Model:
+    """Return the `Model` of sections by name.
+
+    Raises:
+      InputError: an option of another model is set.
+    """
+    shared = given.get("model") or SharedModel()
+    return Model(**_keys(shared, SharedModel), own=chosen_own(MODEL, shared.name, given))
+
+
+def _keys(section: Any, kind: type) -> dict[str, Any]:
+    return {key.name: getattr(section, key.name) for key in fields(kind)}
+
+
+def model_option(key: str) -> str:
+    """Return the full name, `section.key`, of an option of a model."""
+    found = (name for name, options in sections(MODEL).items() if key in {own.name for own in fields(options)})
+    return f"{next(found, 'model')}.{key}"
+
+
+def made_model(**options: Any) -> Model:
+    """Return a `Model` of options by their last names, shared ones and those of the model that `name` chooses."""
+    shared = {key.name for key in fields(SharedModel)}
+    name = options.get("name", Model.name)
+    parts = {section: {key.name for key in fields(options_)} for section, options_ in sections(MODEL).items()}
+    found: dict[str, Any] = {"model": SharedModel(**{k: v for k, v in options.items() if k in shared})}
+    for key in options.keys() - shared:
+        owner = name if key in parts.get(name, ()) else next((s for s, keys in parts.items() if key in keys), None)
+        if owner is None:
+            raise InputError(f"model {name} has no option {key!r}")
+        found.setdefault(owner, {})[key] = options[key]
+    return model_of({s: sections(MODEL)[s](**v) if isinstance(v, dict) else v for s, v in found.items()})
+
+
+def made_data(format: str = SharedData.format, **options: Any) -> Data:
+    """Return a `Data` of options by their last names, shared ones and those of the reader that `format` chooses."""
+    shared = {key.name for key in fields(SharedData)}
+    reader = sections(READER).get(format)
+    own = {key: value for key, value in options.items() if key not in shared}
+    taken = {key: value for key, value in options.items() if key in shared}
+    given = {"data": SharedData(format=format, **taken)}  # type: ignore[arg-type]
+    if own and reader is None:
+        raise InputError(f"data.format {format} has no options of its own, and {', '.join(own)} is given")
+    return data_of(given | ({format: reader(**own)} if reader else {}))
+
+
+def sections_of(config: Config) -> dict[str, Any]:
+    """Return the sections of a configuration by name, those of members too."""
+    shared = {name: getattr(config, name) for name in SECTIONS}
+    shared["data"] = SharedData(**_keys(config.data, SharedData))
+    shared["model"] = SharedModel(**_keys(config.model, SharedModel))
+    return shared | dict(config.data.own) | dict(config.model.own) | dict(config.strategies)
