@@ -59,12 +59,13 @@ def test_code_that_others_can_write_is_not_run(tmp_path, module):
     assert found == ["42", "0"] and "can be written to by others" in said and said.count("\n") == 1
 
 
+@pytest.mark.parametrize("mode", [0o666, 0o664])
 @pytest.mark.parametrize("suffix", ["nbi", "nbc"])
-def test_a_file_that_others_can_write_is_not_run(tmp_path, module, suffix):
+def test_a_file_that_others_can_write_is_not_run(tmp_path, module, suffix, mode):
     folder = tmp_path / "kept"
     assert use(folder, module)[0] == ["42", "0"]
     (file,) = folder.rglob(f"*.{suffix}")
-    file.chmod(0o666)
+    file.chmod(mode)
     assert use(folder, module)[0] == ["42", "0"]
 
 
@@ -84,3 +85,14 @@ def test_a_folder_of_compiled_code_is_made_for_its_user_alone(tmp_path, capfd):
     (tmp_path / "c").chmod(0o770)
     assert not runtime.private(str(tmp_path / "c"))
     assert "chmod 700" in capfd.readouterr().err
+
+
+def test_a_folder_with_files_that_others_can_reach_and_write_is_not_private(tmp_path, capfd):
+    for number, (folder, file, right) in enumerate(((0o755, 0o664, False), (0o755, 0o644, True), (0o700, 0o664, True))):
+        kept = tmp_path / str(number)
+        kept.mkdir()
+        (kept / "program").touch()
+        (kept / "program").chmod(file)
+        kept.chmod(folder)
+        assert runtime.private(str(kept)) == right
+    assert "has files, one of which can be written to by others" in capfd.readouterr().err

@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 
 import hetjax
+from hetjax.datasets.load import load
+from hetjax.graph import store
 from hetjax.graph.names import Ids
+from hetjax.inference import restored
 from hetjax.tasks.known_labels import forgotten, too_few
 from tests.support.communities import communities, shop
-from tests.support.stacking import run, two_labels
+from tests.support.stacking import METAPATHS, run, two_labels
 
 NAMES = ["art", "law", "tax"]
 
@@ -69,3 +72,23 @@ def test_of_several_labels_each_is_known_of_enough_nodes():
     assert not too_few(graph, graph) and "no training nodes" in too_few(forgotten(graph), graph)
     train = graph.splits["train"]
     assert "of class '0' 0 of 600 nodes" in too_few(knowing(graph, train[graph.labels[train, 0] == 0]), graph)
+
+
+READS_LABELS = {
+    "label inputs": ("--data.label_inputs=true",),
+    "metapaths": (*METAPATHS, "--data.metapath_label_hops=1"),
+}
+
+
+@pytest.mark.parametrize("way", READS_LABELS)
+def test_predictions_say_the_split_where_no_label_is_an_input_and_graphs_are_read_once(way, tmp_path, monkeypatch):
+    graph = named(communities(True, "nothing"))
+    run(graph, tmp_path / "run", *READS_LABELS[way])
+    train = graph.splits["train"][:3]
+    store.save(knowing(graph, train), tmp_path / "other")
+    read = []
+    monkeypatch.setattr(restored, "load", lambda data: read.append(data) or load(data))
+    found = hetjax.predict(tmp_path / "run", tmp_path / "other")
+    assert np.flatnonzero(found.split == 0).tolist() == train.tolist() and (found.split[found.split != 0] == -1).all()
+    paths = [data.path for data in read]
+    assert paths.count(str(tmp_path / "other")) == 1 and len(paths) == 3  # and the trained graph, as made and as read

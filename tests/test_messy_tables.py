@@ -488,6 +488,19 @@ def test_a_full_disk_for_means_is_one_line(tmp_path, monkeypatch):
         means.room((2, 3))
 
 
+@pytest.mark.parametrize("table", [{"files": "n.csv", "color": 1}, {"files": "nope.csv"}, {"files": "wrong.csv"}])
+def test_what_is_refused_leaves_no_folder(table, tmp_path):
+    (tmp_path / "n.csv").write_text(SMALL)
+    (tmp_path / "wrong.csv").write_text("id,y\n1,0\n1,1\n")
+    (tmp_path / "g.json").write_text(json.dumps({"nodes": [nodes() | table], "edges": []}))
+    before = sorted(tmp_path.rglob("*"))
+    done = here("hetjax.ingest.__main__", "--config", tmp_path / "g.json", "--out", tmp_path / "a" / "b" / "s")
+    assert done.returncode == 2 and sorted(tmp_path.rglob("*")) == before
+    (tmp_path / "g.json").write_text(json.dumps({"nodes": [nodes()], "edges": []}))
+    done = here("hetjax.ingest.__main__", "--config", tmp_path / "g.json", "--out", tmp_path / "a" / "b" / "s")
+    assert not done.returncode and store.open(tmp_path / "a" / "b" / "s").schema.nodes == {"n": 3}
+
+
 def test_an_output_that_is_no_name(tmp_path):
     (tmp_path / "g.json").write_text(json.dumps({"nodes": [nodes()], "edges": []}))
     done = here("hetjax.ingest.__main__", "--config", tmp_path / "g.json", "--out", "a\0b")

@@ -21,7 +21,7 @@ from hetjax.tasks.node_classification import class_weights
 from hetjax.tasks.stacking import Stacked
 from tests.support.communities import communities, shop
 from tests.support.label_changes import relabelled
-from tests.support.stacking import run, two_labels
+from tests.support.stacking import METAPATHS, run, two_labels
 
 GRAPHS = {
     "features tell": lambda: communities(False, "all"),
@@ -107,9 +107,6 @@ def test_of_too_few_validation_nodes_nothing_is_learned():
         stacking.fitted(noise(few), baselines.baselines(few, "micro_f1"), few.labels[few.splits["validation"]], False)
         is None
     )
-
-
-METAPATHS = "--model.name=sehgnn", "--model.layers=1", "--data.metapath_hops=1"
 
 
 @pytest.mark.parametrize(

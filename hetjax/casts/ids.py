@@ -29,8 +29,8 @@ def node_ids(column: pa.Array, place: Callable[..., str]) -> pa.Array:
     Raises:
       InputError: they are of another kind; or one is missing, is no whole number, or has over 64 bits.
     """
-    found = whole_numbers(column) if is_number(column.type) else column
-    if not is_number(column.type):
+    found = whole_numbers(column) if is_inexact(column.type) else column
+    if not is_inexact(column.type):
         check_ids(column, place())
     if found.null_count:
         row = pc.index(found.is_null(), True).as_py()
@@ -101,7 +101,7 @@ def node_numbers(given: Any, place: str) -> np.ndarray | pa.Array:
     return column if is_text(column.type) else to_numpy(column.cast(pa.int64()))
 
 
-def is_number(kind: pa.DataType) -> bool:
+def is_inexact(kind: pa.DataType) -> bool:
     """Tell whether ids of this type are whole numbers only where each is looked at."""
     return pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_uint64(kind)
 

@@ -165,7 +165,8 @@ def _computed(restored: Restored, embeddings: bool, room: Room) -> Predictions |
     if embeddings:
         kept_rows = kept.matrix((nodes, width))
         _copy(kept_rows, everyone, h, lambda _, rows: rows)
-    more = {"embeddings": kept_rows, "split": split_numbers(graph.splits, nodes)}
+    splits = graph.splits if restored.splits is None else restored.splits
+    more = {"embeddings": kept_rows, "split": split_numbers(splits, nodes)}
     return restored.task.predictions(outputs, graph.names, restored.read_by, **more)
 
 

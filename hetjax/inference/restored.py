@@ -52,6 +52,7 @@ class Restored(NamedTuple):
       costs: that the run counted orders with: others could be other last bits.
       read_by: how outputs are read, as `Task.quality` takes it.
       stacked: what its logits become, weighed with those of baselines; None: they stay.
+      splits: the nodes of each split as the graph was given, also where its labels are not read; None: those of `graph`.
     """
 
     config: Config
@@ -66,6 +67,7 @@ class Restored(NamedTuple):
     costs: Costs = Costs()
     read_by: Mapping[str, float] = {}
     stacked: Applied | None = None
+    splits: Mapping[str, np.ndarray] | None = None
 
     def final(self, ids: np.ndarray, logits: np.ndarray) -> np.ndarray:
         """What the run predicts of nodes, from the model's logits."""
@@ -129,9 +131,10 @@ def restore(
     given = setup(config, trained)
     trainer, graph = given.trainer, given.graph
     name = "graph" if isinstance(other, HetGraph) else other
-    seen, few = trained, ""
+    seen, few, another = trained, "", None
     if name:
-        seen, few = _another(config, other, trained)
+        another = _another(config, other, trained)
+        seen, few = another.graph, another.few
         others = setup(config, seen)
         graph = others.graph
         same_shape(name, graph, trained, others.trainer, trainer)
@@ -146,7 +149,7 @@ def restore(
         check_one_hot(trainer.widths.keys() - learned.keys() - graph.features.keys(), trained, graph, name)
     features = {t: learned[t] if t in learned else graph.features[t] for t in trainer.widths}
     graph = replace(graph, names=replace(graph.names, classes=trained.names.classes))
-    plain = _plain(config, other, seen) if (Path(workdir) / stacking.FILE).exists() else seen
+    plain = _plain(config, another, seen) if (Path(workdir) / stacking.FILE).exists() else seen
     stacked = stacking.saved(Path(workdir), trained.schema.classes, plain)
     if stacked and few and stacking.WALKED in stacked.weights:
         stacked, chosen = None, f"{chosen}; not stacked, as {few}"
@@ -155,7 +158,8 @@ def restore(
     read_by = stacked.chosen if stacked else given.task.chosen(progress["best"] or {})
     known = sorted(learned), chosen, new, orders.kept(progress.get("costs", ())), read_by
     applied = Applied(stacked, plain) if stacked else None
-    return Restored(config, trainer.task, trainer.model, state.params, graph, features, *known, applied)
+    splits = another.splits if another else trained.splits
+    return Restored(config, trainer.task, trainer.model, state.params, graph, features, *known, applied, splits)
 
 
 def _in_memory(node_type: str, shape: tuple[int, int]) -> np.ndarray:
@@ -170,16 +174,36 @@ def _graph(config: Config, data: Data) -> HetGraph:
     return models.folded(config.model.name, load(data))
 
 
-def _plain(config: Config, other: HetGraph | str, seen: HetGraph) -> HetGraph:
-    """The graph that baselines read, of one that the model does: without metapaths and label inputs."""
+class _Another(NamedTuple):
+    """Another graph than the one that was trained on.
+
+    Attributes:
+      graph: as training would make it.
+      read: as it was read, with the classes of training, and without training nodes where no label is propagated.
+      like: the graph that was trained on, as it was read; None where nothing is made of it.
+      few: why no label is propagated; empty where labels are.
+      splits: as they were read.
+    """
+
+    graph: HetGraph
+    read: HetGraph
+    like: HetGraph | None
+    few: str
+    splits: Mapping[str, np.ndarray]
+
+
+def _plain(config: Config, other: _Another | None, seen: HetGraph) -> HetGraph:
+    """Return the graph that baselines read, of one that the model reads: without metapaths and label inputs."""
     if not config.data.metapath_hops:
         return without_labels(seen)
-    config = replace(config, data=without_metapaths(config.data))
-    return _another(config, other, seen)[0] if other else _graph(config, config.data)
+    data = without_metapaths(config.data)
+    if other is None:
+        return _graph(config, data)
+    return models.folded(config.model.name, made(other.read, data, other.like))
 
 
-def _another(config: Config, given: HetGraph | str, trained: HetGraph) -> tuple[HetGraph, str]:
-    """Return another graph as training would make it, and why no label of it is propagated; nothing where labels are.
+def _another(config: Config, given: HetGraph | str, trained: HetGraph) -> _Another:
+    """Read another graph, and make of it what training would.
 
     Features become what they became in training, by the statistics of those that were trained on, and classes are those of training.
     """
@@ -187,14 +211,14 @@ def _another(config: Config, given: HetGraph | str, trained: HetGraph) -> tuple[
     if not isinstance(given, HetGraph):
         name, given = given, load(as_read(replace(data, format="store", path=os.path.abspath(given))))
     given = with_classes(name, given, trained)
-    few = known_labels.too_few(given, trained)
+    few, splits = known_labels.too_few(given, trained), given.splits
     if few and _reads_labels(data):
         given = known_labels.forgotten(given)
     like = load(as_read(data)) if makes(data) else None
     if like:
         for node_type in sorted(like.features.keys() | given.features.keys()):
             _check_features(name, node_type, *(_width(graph, node_type) for graph in (given, like)))
-    return models.folded(config.model.name, made(given, data, like)), few
+    return _Another(models.folded(config.model.name, made(given, data, like)), given, like, few, splits)
 
 
 def _reads_labels(data: Data) -> bool:

@@ -26,7 +26,7 @@ from hetjax.ingest.edges import Edges, ForeignKey
 from hetjax.ingest.nodes import Nodes
 from hetjax.ingest.several import Errors
 from hetjax.options.command_line import parse, run_command
-from hetjax.system.durable import check_new, reserved
+from hetjax.system.durable import check_new, parents, reserved
 from hetjax.system.errors import InputError
 from hetjax.system.logs import log, timed
 
@@ -58,7 +58,6 @@ def main(arguments: Sequence[str]) -> None:
     instances, given = parse({"": Options}, arguments, "python -m hetjax.ingest", "Make a store from tables.", given)
     options, out = instances[""], Path(given["out"])
     check_new(out)
-    out.parent.mkdir(parents=True, exist_ok=True)
     file = Path(given["config"])
     config = configuration.read(file, Path(options.root or file.parent), options.leave_out)
     for what in config.left_out:
@@ -67,7 +66,7 @@ def main(arguments: Sequence[str]) -> None:
         if table.label and any(table.label.column in feature.columns for feature in table.features):
             what = f"{file}: {table.place}: {table.label.column!r} is a feature too"
             log.warning(f"{what}: the model is told what it is to predict")
-    with reserved(out.with_name(f"{out.name}.columns")) as folder:
+    with parents(out), reserved(out.with_name(f"{out.name}.columns")) as folder:
         graph, kept, skipped = ingest(config, options, folder, str(file))
         with timed("files"):
             store.save(graph, out, extra={labels.KEPT: json.dumps(kept, indent=1)})

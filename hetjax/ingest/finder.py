@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from hetjax.casts import written
 from hetjax.casts.column import is_text
-from hetjax.casts.ids import CANONICAL, check_ids, whole_numbers
+from hetjax.casts.ids import CANONICAL, check_ids, is_inexact, whole_numbers
 from hetjax.graph.arrow import to_arrow
 from hetjax.ingest.lookup import lookup
 from hetjax.system.errors import InputError, short
@@ -56,9 +56,7 @@ class Finder:
 
 def _as(column: pa.Array, kind: str, place: str) -> pa.Array:
     """Ids that are looked up, as int64 or large_string; null where they can be none of that kind."""
-    if not (
-        pa.types.is_floating(column.type) or pa.types.is_decimal(column.type) or pa.types.is_null(column.type)
-    ):  # as pandas makes of some that are missing
+    if not (is_inexact(column.type) or pa.types.is_null(column.type)):  # as pandas makes of some that are missing
         check_ids(column, place)
     if is_text(column.type):
         return column.cast(pa.large_string()) if kind == "text" else _from_text(column)

@@ -101,7 +101,7 @@ def _comparable(values: pa.Array, ends: Sequence[str | float], place: str) -> tu
     """
     kind, texts = values.type, [str(end) for end in ends]
     if kind_of(values) in ("whole", "number", "decimal"):
-        if not all(_is_number(text) for text in texts):
+        if not all(_is_numeral(text) for text in texts):
             raise InputError(
                 f"{place}: numbers, and `from` is {short(', '.join(texts), 80)}, and should be numbers too"
             )
@@ -118,7 +118,7 @@ def _comparable(values: pa.Array, ends: Sequence[str | float], place: str) -> tu
     missing = Missing()
     column = missing.read(values)
     missing.say(place)
-    if all(_is_number(text) for text in texts):
+    if all(_is_numeral(text) for text in texts):
         try:
             return column.cast(pa.float64()), [float(text) for text in texts]
         except pa.ArrowInvalid:
@@ -141,7 +141,7 @@ def _check(column: pa.Array, form: re.Pattern, place: str, ends: Sequence[str], 
         raise InputError(f"{place}: row {row + 1}: {found}, and `from` is {', '.join(ends)}: should be {expected}")
 
 
-def _is_number(text: str) -> bool:
+def _is_numeral(text: str) -> bool:
     return bool(NUMBER.fullmatch(text)) and math.isfinite(float(text))
 
 

@@ -45,7 +45,7 @@ class Transform:
 
     def _number(self, key: str) -> float | None:
         value = self.options.get(key)
-        if value is not None and not is_number(value):
+        if value is not None and not is_finite(value):
             raise InputError(f"{self.place}.{key}: {short(repr(value))}, and should be a number")
         return None if value is None else float(value)
 
@@ -91,7 +91,7 @@ class Transform:
         return self.options | kept
 
 
-def is_number(value: Any) -> bool:
+def is_finite(value: Any) -> bool:
     """Whether a value of a configuration is a finite number of at most 64 bits."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
@@ -184,7 +184,7 @@ class RankGauss(Transform):
             raise InputError(f"{place}.uniquify: {short(repr(options['uniquify']))}, and should be true or false")
         self.chunks: list[np.ndarray] = []
         given = [options.get(key, []) for key in ("values", "ranks")]
-        if not all(isinstance(one, list) and all(map(is_number, one)) for one in given):
+        if not all(isinstance(one, list) and all(map(is_finite, one)) for one in given):
             raise InputError(f"{place}: values and ranks should be numbers, in two lists")
         self.values, self.ranks = (np.array(one, np.float64) for one in given)
         if self.values.shape != self.ranks.shape or (np.diff(self.values) <= 0).any():
@@ -287,7 +287,7 @@ class Bucket(Transform):
     def __init__(self, options: Mapping[str, Any], place: str):
         super().__init__(options, place)
         ends, count = options.get("range"), options.get("bucket_cnt")
-        if not isinstance(ends, list) or len(ends) != 2 or not all(map(is_number, ends)) or ends[0] >= ends[1]:
+        if not isinstance(ends, list) or len(ends) != 2 or not all(map(is_finite, ends)) or ends[0] >= ends[1]:
             raise InputError(f"{place}.range: {short(repr(ends))}, and should be [least, most]")
         if type(count) is not int or not 1 <= count <= MOST_CATEGORIES:
             raise InputError(f"{place}.bucket_cnt: {short(repr(count))}, and should be in 1..{MOST_CATEGORIES}")

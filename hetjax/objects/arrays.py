@@ -63,27 +63,13 @@ def from_arrays(
     Raises:
       InputError: for the first thing that is wrong, with its place and both values.
     """
-    _check_mappings(edges=edges, features=features, labels=labels, nodes=nodes, ids=ids)
-    labels = labels or ({target: None} if target else {})
-    if len(labels) != 1 or target not in (None, *labels):
-        given = "none" if not labels else " and ".join(map(str, labels))
-        raise InputError(
-            f"labels of {given}, and there should be labels of one node type: {{type: labels}}; of a graph to predict, target=... names it"
-        )
-    ends = {(r := as_relation(relation)): as_ends(given, r) for relation, given in edges.items()}
-    _check_types({"labels": labels, "features": features or {}, "ids": ids or {}}, ends, nodes or {})
+    check_mappings({"edges": edges}, features=features, labels=labels, nodes=nodes, ids=ids)
+    target, given, to_predict = _target(labels, target)
+    ends = {(r := as_relation(relation)): as_ends(columns, r) for relation, columns in edges.items()}
+    _check_types({"labels": {target: given}, "features": features or {}, "ids": ids or {}}, ends, nodes or {})
     matrices = {name: as_features(matrix, f"features of type {name!r}") for name, matrix in (features or {}).items()}
-    to_predict, target = target is not None, next(iter(labels))
-    encoded, classes = np.empty(0, np.int64), None
-    if numbers and labels[target] is not None:
-        encoded = as_targets(labels[target], f"labels of type {target!r}")
-    elif labels[target] is not None or not to_predict:
-        encoded, classes = as_labels(labels[target], f"labels of type {target!r}")
-        if not _class_count(encoded, classes) and not to_predict:
-            raise InputError(
-                f"labels of type {target!r}: {len(encoded)} nodes, and no label is known; of a graph to predict, give target={target!r}"
-            )
-    kept = {name: Ids(as_ids(given, f"ids of type {name!r}")) for name, given in (ids or {}).items()}
+    encoded, classes = _encoded(given, target, numbers, to_predict)
+    kept = {name: Ids(as_ids(column, f"ids of type {name!r}")) for name, column in (ids or {}).items()}
     _say_numbers({r: parts for r, parts in ends.items() if not isinstance(edges[r], Ends)}, kept)
     own = kept.get(target)
     kept |= _first_seen(ends, kept)
@@ -101,6 +87,30 @@ def from_arrays(
     names = Names({name: one for name, one in kept.items() if not _plain(one)}, classes)
     given_ends = {r: tuple(part for part in parts if part is not None) for r, parts in ends.items()}
     return build(schema, given_ends, matrices, encoded, chosen, "graph", names)
+
+
+def _target(labels: Mapping[str, Any] | None, target: str | None) -> tuple[str, Any, bool]:
+    """Return the node type that is predicted, its labels, and whether the graph is one to predict with a trained model."""
+    labels = labels or ({target: None} if target else {})
+    if len(labels) != 1 or target not in (None, *labels):
+        given = "none" if not labels else " and ".join(map(str, labels))
+        words = "there should be labels of one node type: {type: labels}; of a graph to predict, target=... names it"
+        raise InputError(f"labels of {given}, and {words}")
+    return *next(iter(labels.items())), target is not None
+
+
+def _encoded(given: Any, target: str, numbers: bool, to_predict: bool) -> tuple[np.ndarray, Ids | None]:
+    """Return labels as class numbers or as numbers to predict, and the names of classes; no labels where none are given."""
+    place = f"labels of type {target!r}"
+    if given is None and to_predict:
+        return np.empty(0, np.int64), None
+    if numbers and given is not None:
+        return as_targets(given, place), None
+    encoded, classes = as_labels(given, place)
+    if not _class_count(encoded, classes) and not to_predict:
+        words = f"no label is known; of a graph to predict, give target={target!r}"
+        raise InputError(f"{place}: {len(encoded)} nodes, and {words}")
+    return encoded, classes
 
 
 def as_relation(given: Any) -> Relation:
@@ -126,10 +136,10 @@ def as_count(given: Any, place: str) -> int:
     return given
 
 
-def _check_mappings(**given: Any) -> None:
-    """Raise an InputError for what is no mapping, or has names that are no texts."""
-    for what, one in given.items():
-        if one is not None and not isinstance(one, Mapping):
+def check_mappings(required: Mapping[str, Any], **optional: Any) -> None:
+    """Raise an InputError for what is no mapping, or has names that are no texts; what is optional may be None."""
+    for what, one in {**required, **optional}.items():
+        if not isinstance(one, Mapping) and not (one is None and what in optional):
             raise InputError(f"{what} are {type(one).__name__}, and should be a dictionary")
         for name in one or () if what != "edges" else ():
             if not isinstance(name, str):

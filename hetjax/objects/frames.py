@@ -16,7 +16,7 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.names import Ids
 from hetjax.graph.schema import Relation
 from hetjax.objects import back
-from hetjax.objects.arrays import as_relation, from_arrays
+from hetjax.objects.arrays import as_relation, check_mappings, from_arrays
 from hetjax.system.errors import InputError, reading, short
 from hetjax.system.logs import log
 
@@ -70,8 +70,9 @@ def from_pandas(
     Raises:
       InputError: as `hetjax.from_arrays`; an id twice, or of an edge that is no node's; or no such column.
     """
+    check_mappings({"nodes": nodes, "edges": edges})
     wanted = list(label) if isinstance(label, list | tuple) else [label]
-    columns = {name: _columns(frame, f"nodes of type {name!r}") for name, frame in _checked(nodes, "nodes").items()}
+    columns = {name: _columns(frame, f"nodes of type {name!r}") for name, frame in nodes.items()}
     labelled, asked = [name for name, there in columns.items() if wanted[0] in there], target
     target = back.only_target(labelled, target, nodes)
     for name in features or {}:
@@ -87,7 +88,7 @@ def from_pandas(
     else:
         splits = as_masks(splits, ids[target])
     return from_arrays(
-        {relation: _ends(frame, as_relation(relation), ids) for relation, frame in _checked(edges, "edges").items()},
+        {relation: _ends(frame, as_relation(relation), ids) for relation, frame in edges.items()},
         {name: matrix for name, matrix in made.items() if matrix is not None},
         {target: _labels(nodes[target], target, wanted) if target in labelled else None},
         splits,
@@ -97,15 +98,6 @@ def from_pandas(
         seed,
         asked,
     )
-
-
-def _checked(given: Any, what: str) -> Mapping:
-    if not isinstance(given, Mapping):
-        raise InputError(f"{what} are {type(given).__name__}, and should be a dictionary of frames")
-    odd = [name for name in given if what == "nodes" and not isinstance(name, str)]
-    if odd:
-        raise InputError(f"nodes of {short(repr(odd[0]), 80)}: names of node types are texts")
-    return given
 
 
 def _columns(frame: Any, place: str) -> list[Any]:

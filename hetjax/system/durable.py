@@ -71,6 +71,26 @@ def check_replaceable(file: Path, overwrite: bool) -> None:
 
 
 @contextmanager
+def parents(path: str | os.PathLike) -> Iterator[None]:
+    """Make the folders above `path` that are missing; those that are empty go again if what follows fails.
+
+    Raises:
+      InputError: the system refuses.
+    """
+    folder = Path(path).parent
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    with writing(path):
+        folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        for one in missing:
+            with suppress(OSError):  # another process has written there since
+                one.rmdir()
+        raise
+
+
+@contextmanager
 def reserved(path: str | os.PathLike, alone: bool = True) -> Iterator[Path]:
     """A new, empty folder `.NAME.TOKEN.partial` beside `path`, which is deleted at the end.
 

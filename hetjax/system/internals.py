@@ -109,7 +109,7 @@ def seal_kept_code(ours: Callable[[Callable], bool], trusted: Callable[[str, Cal
 
         def _save_index(self, overloads: dict) -> None:
             with self._open_for_write(self._index_path) as stream:
-                stream.write(_sealed(self._dump((self._version, self._source_stamp, overloads))))
+                _write_alone(stream, _sealed(self._dump((self._version, self._source_stamp, overloads))))
 
         def _load_data(self, name: str) -> Any:
             try:
@@ -119,7 +119,7 @@ def seal_kept_code(ours: Callable[[Callable], bool], trusted: Callable[[str, Cal
 
         def _save_data(self, name: str, data: Any) -> None:
             with self._open_for_write(self._data_path(name)) as stream:
-                stream.write(_sealed(self._dump(data)))
+                _write_alone(stream, _sealed(self._dump(data)))
 
     plain = Cache.__init__
 
@@ -147,10 +147,16 @@ def _sealed(content: bytes) -> bytes:
     return hashlib.sha256(content).digest() + content
 
 
+def _write_alone(stream: Any, content: bytes) -> None:
+    """Write a file that its user alone may write, whatever the usual mode of new files."""
+    os.fchmod(stream.fileno(), os.fstat(stream.fileno()).st_mode & ~0o022)
+    stream.write(content)
+
+
 def _unsealed(file: str) -> bytes:
     with open(file, "rb") as stream:
         status, content = os.fstat(stream.fileno()), stream.read()
-    if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o002:
+    if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
         raise ValueError(f"{file} can be written to by others")
     size = hashlib.sha256().digest_size
     if hashlib.sha256(content[size:]).digest() != content[:size]:

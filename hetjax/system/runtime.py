@@ -39,6 +39,7 @@ import resource
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from types import FrameType
 
 LARGEST = 2**32  # bytes up to which freed buffers are kept
@@ -98,9 +99,9 @@ def asked_for(number: str) -> int:
 
 @functools.cache
 def private(folder: str) -> bool:
-    """Whether no other user can write into a folder of compiled code; one that does not exist yet is made so.
+    """Tell whether no other user can write into a folder of compiled code, or its files; one that does not exist yet is made so.
 
-    Code from a folder that others can write to is not run; a line on standard error says so, once.
+    Code that others can write is not run; a line on standard error says so, once.
     """
     if not folder or "://" in folder:  # none, or storage that the user names
         return True
@@ -110,14 +111,31 @@ def private(folder: str) -> bool:
         status = os.stat(folder)
     except OSError:  # nothing can be kept there
         return True
-    if status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022:  # root may change all files anyway
+    if not (why := _open_to(status)):
+        reached = status.st_mode & 0o011  # others can open files in the folder
+        why = next((f"has files, one of which {why}" for why in _open_files(folder)), "") if reached else ""
+    if not why:
         return True
-    why = "can be written to by others" if status.st_uid in (0, os.geteuid()) else "belongs to another user"
     sys.stderr.write(
         f"hetjax: {folder} {why}, so compiled code that it holds is not used, and all is compiled again; "
         f"delete it, or make it yours alone: chmod 700 {folder}\n"
     )
     return False
+
+
+def _open_to(status: os.stat_result) -> str:
+    """Return why others than this user can write a file or a folder, and root, who may write all; empty where they cannot."""
+    if status.st_uid not in (0, os.geteuid()):
+        return "belongs to another user"
+    return "can be written to by others" if status.st_mode & 0o022 else ""
+
+
+def _open_files(folder: str) -> Iterator[str]:
+    """Yield why others can write the files of a folder, of those that they can."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_file() and (why := _open_to(entry.stat())):
+                yield why
 
 
 def programs() -> str:

@@ -132,6 +132,7 @@ SPLITS = [
     Case("split", "train, validation, test", ["train", "validation", "test"], ["train", "validation", "test"]),
     Case("split", "val, valid, dev in any case", ["Train", "VAL", "dev"], ["train", "validation", "validation"]),
     Case("split", "words with missing ones", ["train", None, "NA"], ["train", None, None]),
+    Case("split", "NaN alone", [float("nan")] * 3, [None] * 3, "float64"),
     Case("split", "a category", ["train", None, "test"], ["train", None, "test"], "category"),
     Case("split", "a dictionary with null", ["train", None, "test"], ["train", None, "test"], "dictionary"),
     Case("split", "other words", ["train", "tset", "test"], REFUSED),

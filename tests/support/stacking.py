@@ -30,3 +30,6 @@ def run(graph, folder, *options: str) -> dict:
     read = "--data.format=store", f"--data.path={folder.parent / 'store'}", f"--workdir={folder}"
     main([*read, *fixed, *options])
     return json.loads((folder / "summary.json").read_text())
+
+
+METAPATHS = "--model.name=sehgnn", "--model.layers=1", "--data.metapath_hops=1"
