@@ -261,7 +261,7 @@ def test_options_names_and_links_exist(page):
     for code in inline(page):
         for name in re.findall(r"(?:^|\s)--([a-z][\w.]*)", code):
             assert name in KEYS | OTHERS or f'"--{name}"' in SCRIPTS, f"--{name} is no option of anything"
-        if re.fullmatch(rf"({sections})\.(?!(png|txt|npy|csv)$)[a-z_0-9]+", code):
+        if re.fullmatch(rf"({sections})\.(?!(png|txt|npy|csv|py)$)[a-z_0-9]+", code):
             assert code in KEYS | renamed.old_names().keys(), f"{code} is no key"
         if re.fullmatch(r"(hetjax|examples|experiments|benchmarks|tests)/[\w/.]+", code) and "NAME" not in code:
             assert (ROOT / code).exists(), code

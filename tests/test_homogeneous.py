@@ -18,25 +18,21 @@ from hetjax.options import owners
 from hetjax.options.command_line import run_command
 from hetjax.options.config import Data
 from hetjax.system.errors import InputError
-from tests.support.homogeneous_files import CSR, FEATURES, LABELS, LAYOUTS, PATH, PLANETOID, PLATONOV, SHCHUR, folder_of
+from tests.support.homogeneous_files import (
+    CSR,
+    FEATURES,
+    LABELS,
+    LAYOUTS,
+    MASKS,
+    PATH,
+    PLANETOID,
+    PLATONOV,
+    SHCHUR,
+    folder_of,
+)
 
 RANDOM = Options(split=Split("random"))
 AS_WRITTEN = Options(undirected=False)
-CSR |= {"data": np.array([2, 1, 3, 4, 1], np.float32), "shape": np.array([5, 3])}
-MASKS = np.array(
-    [[True, False, False, False, False], [False, True, False, False, False], [False, False, True, True, False]]
-)
-
-PLANETOID |= {
-    "self_loops": np.array([3]),
-    "train_idx": np.array([0, 1]),
-    "val_idx": np.array([3]),
-    "test_idx": np.array([2]),
-}
-SHCHUR |= {f"attr_{name}": array for name, array in CSR.items()}
-SHCHUR |= {"adj_data": np.arange(8, dtype=np.float32), "adj_shape": np.array([5, 5])}
-PLATONOV |= {"edges": np.array([[0, 1], [2, 1], [2, 3], [1, 4]])}
-PLATONOV |= {f"{name}_masks": np.stack([mask, mask[::-1]]) for name, mask in zip(("train", "val", "test"), MASKS)}
 
 
 def saved(folder, arrays, **changes):

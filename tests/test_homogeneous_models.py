@@ -306,7 +306,9 @@ def test_a_wrong_id_is_named_before_loops_are_added():
 
 
 def test_options_that_a_model_has_not_are_refused():
-    for name, option, value in (("gcn", "self_term", False), ("gin", "residual", True), ("gat", "epsilon", 0.5)):
+    with pytest.raises(InputError, match=r"gin\.epsilon is 0\.5, and is for model\.name gin; it is gat"):
+        models.options(owners.made_model(name="gat", epsilon=0.5))
+    for name, option, value in (("gcn", "self_term", False), ("gin", "residual", True)):
         with pytest.raises(InputError, match=f"model.{option} is {value}, and model {name} has no such option"):
             models.options(owners.made_model(name=name, **{option: value}))
     taken = {name: hgnn.takes(models.find(name)) for name in NAMES}

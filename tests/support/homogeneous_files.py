@@ -6,13 +6,28 @@ FEATURES = np.array([[0, 2, 0], [1, 0, 0], [0, 0, 3], [0, 0, 0], [4, 0, 1]])
 # The path 0 - 1 - 2 - 3 and the edge 1 - 4, both ways.
 PATH = {"indptr": np.array([0, 1, 4, 6, 7, 8]), "indices": np.array([1, 0, 2, 4, 1, 3, 2, 1])}
 CSR = {"indptr": np.array([0, 1, 2, 3, 3, 5]), "indices": np.array([1, 0, 2, 0, 2], np.uint16)}
+CSR |= {"data": np.array([2, 1, 3, 4, 1], np.float32), "shape": np.array([5, 3])}
 LABELS = np.array([0, 1, 0, 1, -1], np.int8)
+MASKS = np.array(
+    [[True, False, False, False, False], [False, True, False, False, False], [False, False, True, True, False]]
+)
+
 PLANETOID = PATH | {f"feat_{name}": array for name, array in CSR.items()} | {"labels": LABELS}
+PLANETOID |= {
+    "self_loops": np.array([3]),
+    "train_idx": np.array([0, 1]),
+    "val_idx": np.array([3]),
+    "test_idx": np.array([2]),
+}
 SHCHUR = {f"adj_{name}": array for name, array in PATH.items()} | {
     "labels": LABELS,
     "class_names": np.array(["a", "b"]),
 }
+SHCHUR |= {f"attr_{name}": array for name, array in CSR.items()}
+SHCHUR |= {"adj_data": np.arange(8, dtype=np.float32), "adj_shape": np.array([5, 5])}
 PLATONOV = {"node_features": FEATURES.astype(np.float32), "node_labels": np.array([0, 1, 0, 1, 1])}
+PLATONOV |= {"edges": np.array([[0, 1], [2, 1], [2, 3], [1, 4]])}
+PLATONOV |= {f"{name}_masks": np.stack([mask, mask[::-1]]) for name, mask in zip(("train", "val", "test"), MASKS)}
 LAYOUTS = {"planetoid": PLANETOID, "shchur": SHCHUR, "platonov": PLATONOV}
 
 

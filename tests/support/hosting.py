@@ -54,7 +54,7 @@ def prepared(graph, config: Config, folder):
     """What trains, its features and its batches; programs are those of runs before, if there were any alike."""
     engine = make_engine(config, graph, folder=folder)
     features, batches = engine.features, engine.batches
-    about = config.model, config.mesh, config.train, *config.strategies.values()
+    about = repr(config.model), config.mesh, config.train, *config.strategies.values()
     before = ENGINES.setdefault(about, engine)
     if isinstance(engine, RafEngine):
         site = engine.site
