@@ -377,7 +377,7 @@ def test_a_store_that_does_not_say_has_one_label_a_node(graph, several, tmp_path
 @pytest.mark.parametrize(
     "form,message",
     [
-        ("several", "schema.json: labels 'several', and a node may have 'one' or 'many'"),
+        ("several", "schema.json: labels 'several', and a node may have 'one', 'many', 'number'"),
         (["many"], r"schema.json: labels \['many'\], and"),
         (True, "schema.json: labels True, and"),
         ("many", r"labels.npy: labels: int32 \(40,\) != int8 \(40, 3\) of the schema"),

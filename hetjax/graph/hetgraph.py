@@ -165,7 +165,7 @@ def build(
         raise InputError(
             f"{place}: labels of shape {labels.shape}, and there should be [nodes] or [nodes, classes]; -1: not known"
         )
-    if labels.ndim == 1 and labels.dtype.kind != "f":
+    if labels.ndim == 1 and (labels.dtype.kind != "f" or schema.classes > 1):
         labels = _whole(labels, f"{place}: labels", "iub")
     check_values = _label_check(labels)
     names = names or Names()
