@@ -1,18 +1,22 @@
 # make train: set up and train the embedded default.   make test: set up, lint and run the tests.   make docs: build the site.
 # make peers: graphs through PyG's and DGL's objects and back, in an environment of their own, .venv-peers (Python 3.11).
+# make quick: the structure of the package, the graph, the partitioner, and each strategy once.
 # make lint: look for faults, at the formatting and the types.      make build: make the wheel and the source archive, in dist.
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 PEERS := .venv-peers
 
-.PHONY: train test peers lint docs build clean
+.PHONY: train test quick peers lint docs build clean
 
 train: $(VENV)/installed
 	$(RUN) -m hetjax.train --config examples/quickstart.yaml --workdir runs/quickstart
 
 test: lint
 	$(RUN) -m pytest -n 2
+
+quick: $(VENV)/installed-test
+	$(RUN) -m pytest -n 2 @tests/quick.txt
 
 lint: $(VENV)/installed-test
 	$(RUN) -m ruff check .

@@ -2,7 +2,7 @@
 
 `HETJAX_DATA=FOLDER python benchmarks/first_minute.py` trains an epoch of every case of `--cases`, `--rounds` times:
 first with empty folders for compiled programs (XDG_CACHE_HOME) and kernels (NUMBA_CACHE_DIR), then again with what that left
-there. A case is a file of `examples/`, or a real graph of `experiments/no_options.py` and a model, all other options of which are chosen by
+there. A case is a file of `examples/`, or a real graph of `experiments/accuracy/no_options.py` and a model, all other options of which are chosen by
 the graph, or the graph alone: `aifb_rgat`, `Cora hgt`, `Cora`. Prints a table, and writes `benchmarks/results/first_minute.{json,md}` after each; rows of
 other cases stay there. A record is there when it can be read in the work directory, so reading the graph, compiling, the epoch
 and its evaluation all count. Seconds of work are those of all cores, until the run has ended: what else the machine does changes them little.
@@ -23,8 +23,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-sys.path.insert(0, str(ROOT / "experiments"))
-from no_options import ROWS, yelp
+from experiments.accuracy.no_options import ROWS, yelp
 
 EXAMPLES = [graph + model for graph in ("aifb", "mutag", "dblp", "imdb") for model in ("", "_rgat", "_hgt")]
 EXAMPLES += ["cora_gcn", "cora_gat", "citeseer_gcn", "citeseer_gat", "coauthor_sage", "tolokers_gat"]

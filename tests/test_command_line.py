@@ -764,10 +764,10 @@ def test_where_every_checkpoint_is_damaged_the_run_starts_anew(full_run, tmp_pat
 
 
 def test_a_killed_run_continues_as_if_nothing_had_happened(tmp_path):
-    """At a random moment, with tables on disk; `experiments/kill_resume.py` tries twenty of every model and way."""
+    """At a random moment, with tables on disk; `experiments/operation/kill_resume.py` tries twenty of every model and way."""
     script = [
         sys.executable,
-        ROOT / "experiments" / "kill_resume.py",
+        ROOT / "experiments" / "operation" / "kill_resume.py",
         "--kills",
         "1",
         "--epochs",

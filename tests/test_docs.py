@@ -39,7 +39,7 @@ RUN = {  # in this order, smaller than they stand there
 NOT_RUN = {
     ". .venv/bin/activate": "of the reader's shell; the tests run in such an environment",
     "export HETJAX_DATA=FOLDER": "of the reader's shell",
-    "HETJAX_DATA=FOLDER python experiments/published_accuracy.py": "trains for hours on real graphs",
+    "HETJAX_DATA=FOLDER python experiments/accuracy/published_accuracy.py": "trains for hours on real graphs",
     "curl -LO http://snap.stanford.edu/ogb/data/nodeproppred/mag.zip && unzip mag.zip": "downloads 400 MB",
     "make lint": "the tests run after it",
     "make build": "tests/test_package.py looks at what is packed",
@@ -96,7 +96,9 @@ COMMANDS |= {command: file for file in EXAMPLES for command in header_commands(f
 COMMANDS |= {
     code: page for page in PAGES for code in inline(page) if re.match(r"([A-Z_]+=\S* )?(python|make|pip) \S", code)
 }
-SCRIPTS = "".join(file.read_text() for folder in ("experiments", "benchmarks") for file in (ROOT / folder).glob("*.py"))
+SCRIPTS = "".join(
+    file.read_text() for folder in ("experiments", "benchmarks") for file in (ROOT / folder).rglob("*.py")
+)
 
 
 @pytest.fixture(scope="module")
@@ -193,8 +195,8 @@ def check_command(command: str) -> None:
     elif words[0] == "python" and words[1].endswith(".py"):
         source = next((text for place in ("", "benchmarks/") if (text := read(place + words[1]))), "")
         assert source, f"{words[1]}: there is no such script"
-        for module in re.findall(r"^from (\w+) import", source, re.M):  # which may have its options
-            source += read(f"experiments/{module}.py")
+        for module in re.findall(r"^from (experiments\.[\w.]+) import", source, re.M):  # which may have its options
+            source += read(f"{module.replace('.', '/')}.py")
         for word in words[2:]:
             if word.startswith("--"):
                 name = word[2:].split("=")[0]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import hetjax
-from experiments import partitioning
-from experiments.partitioning import hollow_store
+from experiments.partitioning import partitioning
+from experiments.partitioning.partitioning import hollow_store
 from hetjax.datasets.schemas import SHAPES
 from hetjax.graph import store
 from hetjax.graph.sizes import sizes

@@ -82,7 +82,7 @@ def test_the_whole_graph_has_the_relations_of_every_layer():
 
 @pytest.mark.parametrize("number", [19, 40, 148, 186, 2030, 2121])
 def test_random_schemas(number):
-    """Some of those of `python experiments/random_schemas.py`."""
+    """Some of those of `python experiments/equivalence/random_schemas.py`."""
     ways = dict(found(random_case(number)))
     assert all(errors is None or max(errors) <= BOUND for errors in ways.values()), ways
 

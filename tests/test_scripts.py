@@ -23,11 +23,13 @@ sys.exit(faults)
 """
 
 
-@pytest.mark.parametrize("folder", ["experiments", "benchmarks", "examples", "examples/f1"])
+@pytest.mark.parametrize("folder", ["experiments", "benchmarks", "examples"])
 def test_scripts_import(folder):
-    package = f"{folder.replace('/', '.')}." if folder.startswith("examples") else ""  # as its docs start them
-    modules = sorted(f"{package}{file.stem}" for file in (ROOT / folder).glob("*.py") if file.stem != "__init__")
+    files = sorted(file.relative_to(ROOT).with_suffix("") for file in (ROOT / folder).rglob("*.py"))
+    modules = [".".join(file.parts) for file in files if file.name != "__init__"]
     assert modules
+    if folder == "benchmarks":  # which are no package
+        modules = [name.rpartition(".")[2] for name in modules]
     # In a process of its own, started as its scripts are: their folder first, then the repository's.
     path = {"PYTHONPATH": f"{ROOT / folder}:{ROOT}", "PATH": "", "JAX_PLATFORMS": "cpu", "MPLBACKEND": "agg"}
     done = subprocess.run(

@@ -91,7 +91,7 @@ def test_equals_one_device():
     ],
 )
 def test_equals_one_device_in_double_precision(parts, mode, model):
-    """All differences then are rounding. `dependency.mode cache`, which this is, has other models in tests/test_dependency.py and in `experiments/dependency_equivalence.py`."""
+    """All differences then are rounding. `dependency.mode cache`, which this is, has other models in tests/test_dependency.py and in `experiments/equivalence/dependency_equivalence.py`."""
     errors = compare(few("cites", "writes"), (1, parts, "vanilla"), mode, MODELS[model], wide=True)
     assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-9, errors
 

@@ -3,7 +3,7 @@
 A row is worth keeping if it is read often and dear to miss. A type's share of the budget is in proportion to how often its
 rows are read times what a missed byte of them costs; within a type the hottest rows are kept. That is `miss_penalty`. The
 greedy choice by row, of which it is an approximation, is `optimal`, and our default, where Heta's is `miss_penalty`: the
-counts are there in any case, and proportion costs more (experiments/cache_hits.py).
+counts are there in any case, and proportion costs more (experiments/cache/cache_hits.py).
 """
 
 from collections.abc import Collection, Hashable, Mapping, Sequence

@@ -57,12 +57,18 @@ class Trained:
 
     def __repr__(self) -> str:
         summary = self.summary if (self.path / "summary.json").exists() else {}
-        shown = of_summary(summary) if summary else None
-        key, label = (f"test_{shown.headline}", shown.metrics[shown.headline].label) if shown else ("", "accuracy")
+        key, label = self._headline()
         words = f"test {label} {_rounded(summary.get(key))}"
         if alone := (summary.get("stacking") or {}).get("model_alone"):
             words += f" stacked, {_rounded(alone.get(key))} the model alone"
         return f"Trained({str(self.path)!r}, {words})"
+
+    def _headline(self) -> tuple[str, str]:
+        """Return the key in the summary, and the name, of the metric that is shown first."""
+        if not (self.path / "summary.json").exists():
+            return "", "accuracy"
+        shown = of_summary(self.summary)
+        return f"test_{shown.headline}", shown.metrics[shown.headline].label
 
     def _repr_html_(self) -> str:
         """In a notebook: the result, and the curves."""
@@ -70,7 +76,6 @@ class Trained:
         image = ""
         if picture.exists():
             data = base64.b64encode(files.read_bytes(picture)).decode()
-            image = (
-                f'<br><img alt="loss and quality by epoch" style="max-width: 100%" src="data:image/png;base64,{data}">'
-            )
+            alt = f"loss and {self._headline()[1]} by epoch"
+            image = f'<br><img alt="{alt}" style="max-width: 100%" src="data:image/png;base64,{data}">'
         return f"<p>{html.escape(repr(self))}</p>{image}"

@@ -11,7 +11,7 @@ and seeded, so that nothing depends on the ids.
 
 Deviation: the load limit holds for every node type, `|S_i of the type| <= nu n_type / k` (and never under the mean, rounded
 up), and so for all nodes but for what is rounded. The paper's limit is for all nodes alone. It lets a type gather, the seeds' too: on
-a synthetic ogbn-mag in 8, a partition gets 1.6 times the mean of the training nodes (`experiments/edge_cuts.py`). On a graph
+a synthetic ogbn-mag in 8, a partition gets 1.6 times the mean of the training nodes (`experiments/partitioning/edge_cuts.py`). On a graph
 of one type there is no difference.
 """
 

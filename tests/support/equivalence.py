@@ -1,4 +1,4 @@
-"""Training on a mesh held against training on one device: for tests/test_raf.py and experiments/equivalence.py."""
+"""Training on a mesh held against training on one device: for tests/test_raf.py and experiments/equivalence/equivalence.py."""
 
 import contextlib
 import dataclasses

@@ -1,6 +1,6 @@
 """Training with features in some places held against training with them on the devices: to the last bit.
 
-For tests/test_cache.py and experiments/cache_equivalence.py.
+For tests/test_cache.py and experiments/equivalence/cache_equivalence.py.
 """
 
 import itertools

@@ -1,6 +1,6 @@
 """Several processes on this computer: how tests start them, and what each does to be compared with one device.
 
-For tests/test_many.py and experiments/equivalence.py. The processes run this file; process 0 compares with what one
+For tests/test_many.py and experiments/equivalence/equivalence.py. The processes run this file; process 0 compares with what one
 device gave, and all compare their gradients, and the copies that they have of the same weights and rows.
 """
 

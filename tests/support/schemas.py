@@ -1,4 +1,4 @@
-"""Random schemas, graphs and models, each trained on every mesh: for tests/test_schemas.py and experiments/random_schemas.py."""
+"""Random schemas, graphs and models, each trained on every mesh: for tests/test_schemas.py and experiments/equivalence/random_schemas.py."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple

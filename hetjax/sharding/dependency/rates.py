@@ -27,7 +27,7 @@ def measure() -> tuple[float, float]:
     """Seconds of a number that is read by a row's number, on one core, and of a multiplication and an addition, on all of them.
 
     One process measures while the others of the computer wait: numpy multiplies with a thread for each core, and the threads of two processes
-    slow each other down, forty times in the median (`experiments/dependency_rates.py`).
+    slow each other down, forty times in the median (`experiments/dependency/dependency_rates.py`).
     """
     rows, ids = np.ones((ROWS, WIDTH), np.float32), np.random.default_rng(0).permutation(ROWS)
     matrix, into = rows[:WIDTH].copy(), np.empty((len(ids), WIDTH), np.float32)
