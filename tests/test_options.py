@@ -8,8 +8,8 @@ import numpy as np
 import optax
 import pytest
 
+from hetjax import train_graph
 from hetjax.graph.names import Ids, Names
-from hetjax.inference import trained
 from hetjax.kernels import tables
 from hetjax.kernels.adamw import AdamW
 from hetjax.kernels.tables import RowAdam, Shape, Table
@@ -113,9 +113,9 @@ def test_weights_of_classes_by_name_on_command_lines_in_files_and_in_python(tmp_
     assert read("--config", str(file)) == ("a=2", "b, c=1")
     assert read("--train.class_weights", "[a=2,b=1]") == ("a=2", "b=1")
     assert read("--train.class_weights=[2,1]") == (2.0, 1.0)
-    options = trained._arguments({"class_weights": {"a": 2, "b, c": 0.5}})
+    options = train_graph._arguments({"class_weights": {"a": 2, "b, c": 0.5}})
     assert read(*options) == ("a=2", "b, c=0.5")
-    assert read(*trained._arguments({"class_weights": ["a=2", "b, c=1"]})) == ("a=2", "b, c=1")
+    assert read(*train_graph._arguments({"class_weights": ["a=2", "b, c=1"]})) == ("a=2", "b, c=1")
     for wrong in ("{a: 2, b: 1}", "a=2,b=1", "ballanced", "3", "[a,b]", "[1,x]", "[[1],2]", "[inf,1]", "[1e400,1]"):
         with pytest.raises(
             InputError, match=r"^train.class_weights is .* be none, balanced, or numbers over 0, one per"

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 import pytest
 import yaml
 
-from hetjax.inference import trained
+from hetjax import train_graph
 from hetjax.options import owners, reference, renamed
 from hetjax.options.command_line import config_of, given_options, parse
 from hetjax.options.config import SECTIONS, as_dict, flat
@@ -70,9 +70,9 @@ def test_an_old_name_is_read_as_the_new_one(tmp_path, monkeypatch, old, owner, n
         assert flat(as_dict(config_of(file)))[new] in (value, tuple(value) if isinstance(value, list) else value)
     if section == "model":
         for name in (old, new):
-            arguments = trained._arguments({"model": owner, name: value})
+            arguments = train_graph._arguments({"model": owner, name: value})
             assert found(parse(sections, arguments, "x", "", {})[0], new) == value
-        assert trained._arguments({"model": owner, key: value})[1].startswith(f"--{new}=")
+        assert train_graph._arguments({"model": owner, key: value})[1].startswith(f"--{new}=")
 
 
 def test_a_whole_configuration_of_before_is_read(tmp_path):

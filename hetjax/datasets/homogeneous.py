@@ -7,9 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hetjax.casts import numbers
-from hetjax.casts.labels import as_labels
-from hetjax.casts.numbers import narrowed
 from hetjax.datasets.splits import Shipped, Split, divide
 from hetjax.graph.csc import as_weights
 from hetjax.graph.hetgraph import NO_FILES, UNLABELLED, HetGraph, build, check_ids
@@ -77,6 +74,8 @@ def assemble(
     Raises:
       InputError: for the first thing that is wrong.
     """
+    from hetjax.casts.labels import as_labels  # takes a while, as pyarrow does
+
     named = len(names.classes) if names and names.classes is not None else 0
     label_file = files.get("labels", f"{where}: labels")
     labels, own = as_labels(labels, label_file)
@@ -107,6 +106,8 @@ def _classes(labels: np.ndarray, named: int, where: str) -> int:
 
 def _edges(edges: Edges, nodes: int, options: Options, where: str) -> tuple[np.ndarray, ...]:
     """What `build` takes: with reverses, if asked for; weights that are all 1 are none."""
+    from hetjax.casts import numbers  # takes a while, as pyarrow does
+
     check_some(edges, nodes, where)
     for side, ids in zip(("source", "target"), edges):
         assert ids is not None  # of the ends alone
@@ -140,6 +141,8 @@ def undirected(edges: Edges, nodes: int) -> Edges:
 
 def _features(matrix: np.ndarray, options: Options, where: str) -> np.ndarray:
     """`[nodes, width]` of the smallest type that is exact, or divided by the sums of rows."""
+    from hetjax.casts.numbers import narrowed  # takes a while, as pyarrow does
+
     if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
         raise InputError(f"{where}: features are {matrix.dtype} {matrix.shape}, and should be numbers (nodes, width)")
     if options.normalize_features == "row":

@@ -13,9 +13,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from hetjax.casts.column import as_column
-from hetjax.casts.numbers import narrowed
-from hetjax.casts.splits import as_mask
 from hetjax.datasets import packed
 from hetjax.datasets.homogeneous import NODE, Edges, Options, assemble, names_of
 from hetjax.datasets.splits import Shipped
@@ -192,6 +189,8 @@ def _listed_edges(archive: Archive, names: Sequence[str], nodes: int) -> Edges:
 
 def _csr_features(archive: Archive, names: Sequence[str], nodes: int) -> np.ndarray:
     """Dense, of the smallest type that is exact; nodes that `feat_rows` does not list have zeros."""
+    from hetjax.casts.numbers import narrowed  # takes a while, as pyarrow does
+
     rows, width = map(int, archive.array(names[3], INTEGERS, (2,)))
     listed = names[0].replace("indptr", "rows")
     ids = archive.array(listed, INTEGERS, (rows,)) if listed in archive else np.arange(nodes)
@@ -229,6 +228,9 @@ def _splits(archive: Archive, names: Sequence[str]) -> Shipped:
 
 def _chosen(archive: Archive, name: str) -> np.ndarray:
     """The ids or the masks of a split; a mask of 0 and 1 in numbers is one of truth values, by the array's name."""
+    from hetjax.casts.column import as_column  # takes a while, as pyarrow does
+    from hetjax.casts.splits import as_mask
+
     masks = name.removesuffix("s").endswith("_mask")
     array = archive.array(name, NUMBERS if masks else "iub", ("any",), ("any", "any"))
     if not masks or array.dtype == bool:
