@@ -8,6 +8,7 @@ from hetjax.options.config import Config, Train
 from hetjax.tasks.metrics import STEPS, best_threshold, quality
 from hetjax.tasks.node_classification import NodeClassification
 from hetjax.tasks.ranking import average_precision, roc_auc
+from hetjax.tasks.shown import of_summary
 from hetjax.train import _line
 from tests.support.graphs import random_graph
 
@@ -177,3 +178,10 @@ def test_what_is_printed_of_an_epoch_has_the_metric_that_decides():
     assert _line(areas, by("average_precision")).endswith("average precision 0.8000, accuracy 0.5000, ROC AUC 0.9000")
     nothing = {"epoch": 1, "train_loss": 1.0} | dict.fromkeys(f"validation_{m}" for m in ("accuracy", "micro_f1"))
     assert _line(nothing, by("micro_f1")) == "epoch 1: train loss 1.0000"
+
+
+def test_a_summary_of_before_is_compared_by_the_metric_that_it_was_chosen_by():
+    scores = {"test_accuracy": 0.5, "test_micro_f1": 0.5}
+    for chosen_by, expected in (("accuracy", "accuracy"), ("roc_auc", "roc_auc"), ("loss", "micro_f1")):
+        assert of_summary(scores | {"chosen_by": chosen_by}).compared_by == expected
+    assert of_summary(scores).compared_by == "micro_f1"

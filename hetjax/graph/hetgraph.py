@@ -87,7 +87,7 @@ class HetGraph:
 
     @property
     def numeric(self) -> bool:
-        """Whether labels are numbers, not classes."""
+        """True if labels are numbers, not classes."""
         return self.labels.dtype.kind == "f"
 
     def labelled(self, ids: np.ndarray) -> np.ndarray:

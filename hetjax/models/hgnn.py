@@ -59,7 +59,7 @@ class HGNN:
 
 
 class Readout(Protocol):
-    """What reads the last layer's embeddings.
+    """The reader of the last layer's embeddings.
 
     Attributes:
       roots: the node types that it reads.

@@ -40,7 +40,7 @@ class Drawn(NamedTuple):
 
 
 class Examples(Protocol):
-    """What batches ask of a task (`hetjax.tasks.task.Task`)."""
+    """The part of a task that batches use (`hetjax.tasks.task.Task`)."""
 
     roots: tuple[str, ...]
 

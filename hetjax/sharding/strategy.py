@@ -56,7 +56,7 @@ class Setup(NamedTuple):
 
     @property
     def task(self) -> Task:
-        """What is predicted."""
+        """The task of the run."""
         return self.trainer.task
 
     @property
@@ -83,7 +83,7 @@ class Setup(NamedTuple):
 
 
 def regime_of(config: Config, seeds: int) -> Regime:
-    """What a step sees of a graph with so many training examples."""
+    """Return the regime of a graph with so many training examples."""
     sampling = config.sampling
     if sampling.mode == "full":
         return whole_graph_regime(seeds, config.model.layers)

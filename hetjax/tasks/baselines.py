@@ -27,7 +27,7 @@ SMALLEST = 1e-12  # share of a class that has a logarithm
 
 
 class Labelled(Protocol):
-    """What has labels and splits, as a `HetGraph`."""
+    """An object with labels and splits, as a `HetGraph`."""
 
     @property
     def labels(self) -> np.ndarray: ...

@@ -1,4 +1,4 @@
-"""What the page of a run says of classes: quality by class, confusions, calibration."""
+"""The parts of a run's page about classes: quality by class, confusions, calibration."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -107,7 +107,7 @@ class NodeClassification(Task):
         return {"threshold": quality["threshold"]} if "threshold" in quality else {}
 
     def shown(self, quality: Mapping[str, Any]) -> list[str]:
-        """All but the micro-F1 where that is the accuracy, as it is of one label a node."""
+        """Return all but the micro-F1 where that is the accuracy, as it is of one label a node."""
         equal = quality.get("micro_f1") == quality.get("accuracy")
         return [name for name in super().shown(quality) if name != "micro_f1" or not equal]
 
@@ -165,7 +165,7 @@ def compared_by(metric: str) -> str:
 def cross_entropy(
     logits: jax.Array, labels: Array, smoothing: float = 0.0, class_weights: Sequence[float] = ()
 ) -> jax.Array:
-    """Of every node, `[nodes]`: the softmax's, or the mean over the classes of the sigmoid's where nodes have several labels.
+    """Return the loss of every node, `[nodes]`: the softmax's, or the mean over the classes of the sigmoid's where nodes have several labels.
 
     Args:
       logits: `[nodes, classes]`.
@@ -186,7 +186,7 @@ def cross_entropy(
 
 
 def class_weights(graph: HetGraph, asked: str | Sequence[float] | Sequence[str]) -> tuple[float, ...]:
-    """The weight of every class, scaled so that their mean over the training nodes is 1; with several labels, over the classes.
+    """Return the weight of every class, scaled so that their mean over the training nodes is 1; with several labels, over the classes.
 
     `balanced` weighs a class by one over how many training nodes have it; one that none has is not weighed.
 

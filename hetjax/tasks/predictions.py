@@ -28,7 +28,7 @@ ROWS, NUMBERS = 2**16, 2**19  # most that are written at a time
 
 @dataclass(frozen=True)
 class Predictions(ABC):
-    """What a task makes of the outputs of every node of the root type, in the order of the graph.
+    """The predictions of a task for every node of the root type, in the order of the graph.
 
     Attributes:
       target: the node type.
@@ -48,7 +48,7 @@ class Predictions(ABC):
     @property
     @abstractmethod
     def values(self) -> np.ndarray:
-        """What is predicted, `[nodes, ...]`: what a `.npy` holds where nothing else is asked for."""
+        """The predicted values, `[nodes, ...]`, which a `.npy` holds where nothing else is asked for."""
 
     @abstractmethod
     def columns(self, logits: bool = False, probabilities: bool = False) -> dict[str, np.ndarray]:

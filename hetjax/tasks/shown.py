@@ -1,4 +1,4 @@
-"""How the scores of a run are shown: its `summary.json` says which metrics there are and what they are called."""
+"""The presentation of a run's scores: `summary.json` says which metrics there are and what they are called."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -61,4 +61,5 @@ def of_summary(summary: Mapping[str, Any]) -> Shown:
     equal = summary["test_micro_f1"] == summary["test_accuracy"]  # as of one label a node
     areas = [name for name in ("roc_auc", "average_precision") if summary.get(f"test_{name}") is not None]
     names = ["accuracy", *(["micro_f1"] if not equal else []), "macro_f1", *areas]
-    return Shown(OF_BEFORE, names, chosen_by, "micro_f1" if chosen_by in ("loss", "accuracy") else chosen_by)
+    metric = summary.get("chosen_by", "micro_f1")
+    return Shown(OF_BEFORE, names, chosen_by, "micro_f1" if metric == "loss" else metric)

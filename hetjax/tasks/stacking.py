@@ -53,7 +53,7 @@ class Stacked:
 
     @property
     def chosen(self) -> Mapping[str, float]:
-        """How outputs are read, as `Task.quality` takes it."""
+        """The way in which outputs are read, as `Task.quality` takes it."""
         return {"threshold": self.threshold}
 
     def __call__(self, logits: np.ndarray, others: Mapping[str, np.ndarray], several: bool) -> np.ndarray:

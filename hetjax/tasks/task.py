@@ -46,7 +46,7 @@ OPTIONS = frozenset(
 
 
 class Task(ABC):
-    """What a run predicts of a graph.
+    """A prediction target on a graph, with its loss, metrics and outputs.
 
     Every example of a task has one seed, a node of the one root type, and row `i` of its arrays lies where that node's
     embedding does.

@@ -102,12 +102,12 @@ class Run:
 
     @property
     def task(self) -> Task:
-        """What is predicted."""
+        """The task of the run."""
         return self.engine.setup.task
 
     @property
     def chosen(self) -> Mapping[str, float]:
-        """What validation chose of how outputs are read, as `Task.quality` takes it."""
+        """The way in which outputs are read, chosen by validation, as `Task.quality` takes it."""
         return self.stacked.chosen if self.stacked else self.task.chosen(self.progress.best or {})
 
     @property
