@@ -57,7 +57,7 @@ def _fused(adjacency: Edges, sources: jax.Array, queries: jax.Array) -> bool:
     """Whether the products and the attention between them are one operation, there and one back.
 
     Of a kernel they always are: it makes logits at every edge, also where scores of the sources are counted as cheaper, because with scores the
-    rows of all targets would be stored and read again (docs/measured.md, Attention that is folded first). Without one XLA makes these rows either way.
+    rows of all targets would be stored and read again (docs/strategies/single_results.md, Parts of a step). Without one XLA makes these rows either way.
     """
     if type(adjacency) is not Adjacency:  # a class with a way of its own
         return False

@@ -2,7 +2,7 @@
 
 The gradient of `W` in `x W` is `x^T g`, a sum over the rows of both. XLA's CPU backend turns one of the two around first;
 a kernel does not. Elsewhere it is XLA's operation; of several matrices of many rows it is of parts of these, as cuBLAS
-divides the rows of one product among a GPU's processors, but not those of a batch of them (docs/measured.md, One GPU).
+divides the rows of one product among a GPU's processors, but not those of a batch of them (docs/strategies/single_results.md, One GPU).
 """
 
 import math

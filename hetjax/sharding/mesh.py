@@ -37,7 +37,7 @@ def provide_cpu_devices(count: int, alone: bool = False) -> None:
       count: of this process.
       alone: whether the one device of this process is the only one of the run. It then computes in the thread that asks it to: in
         threads of jax's own a step often allocates what it needs before the last one has given that back, and both are held
-        (docs/measured.md, Memory of a step). Several devices compute side by side, in jax's threads.
+        (docs/strategies/single_results.md, Parts of a step). Several devices compute side by side, in jax's threads.
     """
     trimming.trim_after_compiling()
     jax.config.update("jax_cpu_enable_async_dispatch", not alone)

@@ -11,20 +11,20 @@ processes jax lets the first alone write there. `JAX_COMPILATION_CACHE_DIR` name
 limit by `JAX_COMPILATION_CACHE_MAX_SIZE`, looks at every file there before it writes one. So that is not left to jax.
 
 For NVIDIA's GPUs XLA would write many kernels of its own for every product, by Triton, and time them all. cuBLAS's alone are
-timed here: programs of many products compile in a fraction of the time, and R-GCN's took no longer (docs/measured.md, One GPU).
+timed here: programs of many products compile in a fraction of the time, and R-GCN's took no longer (docs/strategies/single_results.md, One GPU).
 The flag in `XLA_FLAGS`, set to true, says otherwise.
 
 There the strategies `single` and `averaging` start kernels of a step of the whole graph one by one: as CUDA graphs R-GAT's and HGT's steps took 1.2 and 1.3
-times as long (docs/measured.md, One GPU). Those of a mini-batch are CUDA graphs. `--xla_gpu_enable_command_buffer` in `XLA_FLAGS` says otherwise.
+times as long (docs/strategies/single_results.md, One GPU). Those of a mini-batch are CUDA graphs. `--xla_gpu_enable_command_buffer` in `XLA_FLAGS` says otherwise.
 Both are asked of jaxlib 0.10 and 0.11 alone, as others may not know these flags.
 
 jaxlib 0.11 warns in every process that GSPMD, which partitions the programs of meshes there (`sharding.mesh.leave_shardy_out`), will go. So with
 that one XLA prints errors alone, and no warning of any kind; `TF_CPP_MIN_LOG_LEVEL=0` says otherwise.
 
 NumPy's and SciPy's OpenBLAS has its threads wait for work awake, which takes cores from what compiles meanwhile: they go to sleep at once here
-(docs/measured.md, The first minute). `OPENBLAS_THREAD_TIMEOUT` says otherwise.
+(docs/strategies/single_results.md, The first minute). `OPENBLAS_THREAD_TIMEOUT` says otherwise.
 
-For CPUs XLA writes loops by way of MLIR, or by an older emitter: the latter takes less memory and time to compile (docs/measured.md,
+For CPUs XLA writes loops by way of MLIR, or by an older emitter: the latter takes less memory and time to compile (docs/strategies/single_results.md,
 The first minute). jaxlib 0.10 and 0.11 have it, and are asked for it; 0.12 has not. XLA passes over names of this kind that it
 does not know, as 0.10 does when tried.
 """

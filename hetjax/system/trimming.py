@@ -1,7 +1,7 @@
 """What compilers free goes back to the system.
 
 They leave free memory in pieces between what they keep, and the arrays of a step do not fit there: a process that keeps freed memory, as
-`runtime` asks for, would hold both (docs/measured.md, Memory of a step).
+`runtime` asks for, would hold both (docs/strategies/single_results.md, Parts of a step).
 """
 
 import ctypes

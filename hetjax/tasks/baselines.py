@@ -1,6 +1,6 @@
 """What a model is to be better than: the larger class, logistic regression on the target's own features, label propagation.
 
-Each is computed in seconds, label propagation on large graphs in some more (docs/measured.md, Baselines). It reads the training labels alone, and chooses what it has
+Each is computed in seconds, label propagation on large graphs in some more (docs/strategies/single_results.md, Parts of a step). It reads the training labels alone, and chooses what it has
 to choose on the validation nodes.
 """
 
