@@ -22,8 +22,9 @@ from hetjax.sharding.strategy import setup
 from hetjax.system.errors import InputError
 from tests.support.commands import SMALL, train
 from tests.support.equivalence import GRAPHS, MODELS, few, homogeneous, initial, setting
-from tests.support.graphs import in_chunks, random_graph
+from tests.support.graphs import random_graph
 from tests.support.many import free_port, run
+from tests.support.models import in_chunks
 from tests.support.runs import losses
 
 

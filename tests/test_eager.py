@@ -11,7 +11,8 @@ from hetjax.options.config import Config, Model
 from hetjax.system import eager
 from hetjax.system.eager import eagerly
 from hetjax.training.meters import ProgramCounter
-from tests.support.graphs import random_graph, trainer_of
+from tests.support.graphs import random_graph
+from tests.support.models import trainer_of
 
 
 def test_weights_are_those_of_one_program():

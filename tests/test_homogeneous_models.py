@@ -23,7 +23,8 @@ from hetjax.sharding.evaluate import Evaluator
 from hetjax.sharding.strategy import setup
 from hetjax.system.errors import InputError
 from tests.support.equivalence import homogeneous, weighted
-from tests.support.graphs import evaluated, random_graph
+from tests.support.graphs import random_graph
+from tests.support.models import evaluated
 
 HEADS, WIDTH = 2, 6
 NAMES = ("gcn", "sage", "gin", "gat", "gatv2")

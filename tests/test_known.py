@@ -13,7 +13,8 @@ from hetjax.options.config import Config, Sampling
 from hetjax.sampling.whole import whole_graph
 from hetjax.sharding.registry import make_engine
 from tests.support.equivalence import few
-from tests.support.graphs import random_graph, readout
+from tests.support.graphs import random_graph
+from tests.support.models import readout
 
 
 @pytest.mark.parametrize("name", ["rgcn", "sage", "gcn", "gin"])

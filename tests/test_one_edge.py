@@ -22,7 +22,8 @@ from hetjax.sampling.whole import whole_relation
 from hetjax.sharding import evaluate
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.single import reading, strategy
-from tests.support.graphs import evaluated, random_graph, readout
+from tests.support.graphs import random_graph
+from tests.support.models import evaluated, readout
 
 HGT = {"name": "hgt", "heads": 2}
 MODELS = {

@@ -46,6 +46,14 @@ def test_training_begins_without_what_is_needed_later():
     assert done.stdout.strip() == "set()", done.stdout + done.stderr
 
 
+def test_round_trips_of_other_libraries_need_no_jax():
+    """`make peers` runs them in an environment that has PyG and DGL and no jax."""
+    missing = "jax", "jaxlib", "flax", "optax", "orbax", "chex"
+    code = f"import sys; sys.modules.update(dict.fromkeys({missing!r})); import tests.support.round_trips"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_wheel_that_make_build_makes_has_the_whole_package_and_runs_from_an_empty_folder(tmp_path):
     source, empty, made = tmp_path / "source", tmp_path / "empty", tmp_path / "made"
     left_out = shutil.ignore_patterns("__pycache__")

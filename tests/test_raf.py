@@ -32,7 +32,8 @@ from hetjax.system.errors import InputError
 from hetjax.train import main
 from tests.support.commands import SMALL, train
 from tests.support.equivalence import GRAPHS, MODELS, compare, setting
-from tests.support.graphs import random_graph, readout, smaller_graph
+from tests.support.graphs import random_graph, smaller_graph
+from tests.support.models import readout
 from tests.support.runs import continued, losses
 
 

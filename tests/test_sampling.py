@@ -29,7 +29,8 @@ from hetjax.sharding.single.batches import SingleBatches
 from hetjax.system.arrays import ALIGNMENT, aligned
 from hetjax.system.errors import InputError
 from tests.support.equivalence import GRAPHS, MODELS, setting
-from tests.support.graphs import random_graph, readout
+from tests.support.graphs import random_graph
+from tests.support.models import readout
 
 KEY = draw.key(1, 2, 3)
 

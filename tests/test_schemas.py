@@ -13,7 +13,7 @@ from hetjax.sampling.blocks import Adjacency
 from hetjax.sampling.sampler import ALL
 from hetjax.system.eager import eagerly
 from tests.support.equivalence import alone, apart, compare, few, setting
-from tests.support.graphs import trainer_of
+from tests.support.models import trainer_of
 from tests.support.schemas import BOUND, found, random_case
 
 RGAT, HGT = {"name": "rgat", "heads": 2}, {"name": "hgt", "heads": 2, "softmax": "relation"}

@@ -20,9 +20,10 @@ from hetjax.sharding.strategy import setup
 from hetjax.system.eager import eagerly
 from hetjax.system.errors import InputError
 from tests.support.equivalence import compare, few, several_labels
-from tests.support.graphs import evaluated, random_graph
+from tests.support.graphs import random_graph
 from tests.support.label_changes import logits, relabelled
 from tests.support.metapaths import product
+from tests.support.models import evaluated
 
 SEHGNN = {"name": "sehgnn", "layers": 1, "heads": 2, "residual": True, "dropout": 0.3, "input_dropout": 0.1}
 

@@ -26,7 +26,8 @@ from hetjax.system import runtime
 from hetjax.system.eager import eagerly
 from hetjax.tasks import metrics
 from hetjax.train import main
-from tests.support.graphs import evaluated, random_graph, readout, smaller_graph
+from tests.support.graphs import random_graph, smaller_graph
+from tests.support.models import evaluated, readout
 from tests.support.single import MODELS, setting, whole_batches, whole_graph
 
 

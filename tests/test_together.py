@@ -10,7 +10,7 @@ from hetjax.models.packed import Packed
 from hetjax.sampling.whole import whole_graph
 from hetjax.sharding.registry import make_engine
 from tests.support.equivalence import MODELS, alone, apart, floats, initial, setting
-from tests.support.graphs import in_chunks
+from tests.support.models import in_chunks
 
 TOGETHER = ("R-GAT", "HGT, joint", "HGT, relation", "R-GCN", "R-GCN, bases")
 

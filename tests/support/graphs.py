@@ -4,11 +4,6 @@ import numpy as np
 
 from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.schema import Relation, Schema
-from hetjax.options.config import Config
-from hetjax.sharding.evaluate import ReadOut
-from hetjax.sharding.strategy import Engine
-from hetjax.sharding.trainer import make_trainer
-from hetjax.tasks.node_classification import NodeClassification
 
 
 def random_graph(seed: int = 0, papers: int = 40, degree: int = 3) -> HetGraph:
@@ -55,25 +50,3 @@ def smaller_graph(seed: int = 0, papers: int = 40, degree: int = 3) -> HetGraph:
     kept = ("cites", "writes", "written_by", "of", "knows", "haunts")
     graph = random_graph(seed, papers, degree)
     return graph.only([relation for relation in graph.relations if relation.name in kept])
-
-
-def readout(graph):
-    """The task of a graph's labels, as `hgnn.build` takes it."""
-    return NodeClassification(graph, Config())
-
-
-def evaluated(evaluator, params, features, ids):
-    """The logits of some nodes of the one root type, by an `Evaluator`."""
-    embeddings = evaluator.embed(params, features, {evaluator.model.target: ids})
-    return ReadOut(evaluator.model)(params, embeddings, None)
-
-
-def in_chunks(engine, state, ids):
-    """The logits of some nodes by one device, so many edges at a time."""
-    embeddings = Engine.embed(engine, state, {engine.trainer.model.target: ids})
-    return engine.read_out(engine.params(state), embeddings, None)
-
-
-def trainer_of(graph, config, steps=1):
-    """Model and optimizers for a graph's labels."""
-    return make_trainer(graph, config, NodeClassification(graph, config), steps)

@@ -11,7 +11,7 @@ from hetjax.options.config import Config, Sampling
 from hetjax.sharding.evaluate import Evaluator
 from hetjax.sharding.strategy import setup
 from hetjax.system.eager import eagerly
-from tests.support.graphs import evaluated
+from tests.support.models import evaluated
 
 
 def relabelled(graph: HetGraph, ids: np.ndarray) -> HetGraph:

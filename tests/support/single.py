@@ -11,7 +11,7 @@ from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sampling.whole import whole_graph as every_edge
 from hetjax.sharding.single.batches import SingleBatches
 from hetjax.sharding.strategy import setup
-from tests.support.graphs import readout
+from tests.support.models import readout
 
 MODELS = [
     {},
