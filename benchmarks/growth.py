@@ -38,8 +38,9 @@ from tqdm import tqdm
 from hetjax.datasets.schemas import SHAPES
 from hetjax.datasets.synthetic import generate
 from hetjax.graph import store
+from hetjax.graph.columns import SPLITS
 from hetjax.graph.csc import edges_of, from_edges
-from hetjax.graph.hetgraph import SPLITS, build, check
+from hetjax.graph.hetgraph import build, check
 from hetjax.graph.schema import Relation
 
 HERE = Path(__file__).parent

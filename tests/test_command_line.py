@@ -20,8 +20,9 @@ import yaml
 
 from examples import loop
 from hetjax.graph import store
+from hetjax.graph.columns import UNLABELLED
 from hetjax.graph.csc import edges_of
-from hetjax.graph.hetgraph import UNLABELLED, build
+from hetjax.graph.hetgraph import build
 from hetjax.inference import predicting, restored
 from hetjax.options import reference
 from hetjax.options.command_line import parse, run_command

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hetjax.graph.checks import check_csc
 from hetjax.graph.csc import Piece, cut
-from hetjax.graph.hetgraph import check_csc
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import sizes
 from hetjax.partition import partition, read, save

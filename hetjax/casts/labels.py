@@ -12,7 +12,7 @@ from hetjax.casts.column import as_column, as_dense, is_text, kind_of
 from hetjax.casts.ids import EXACT
 from hetjax.casts.words import MISSING, Missing
 from hetjax.graph.arrow import to_numpy
-from hetjax.graph.hetgraph import UNLABELLED
+from hetjax.graph.columns import UNLABELLED
 from hetjax.graph.names import Ids
 from hetjax.graph.schema import MOST_CLASSES
 from hetjax.system.errors import InputError, short

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from hetjax.casts.column import as_column, as_dense, columns_of, is_list, is_time, kind_of
 from hetjax.casts.narrow import narrowest
 from hetjax.graph.arrow import to_numpy
-from hetjax.graph.hetgraph import FEATURE_TYPES
+from hetjax.graph.checks import FEATURE_TYPES
 from hetjax.system.errors import InputError, short
 from hetjax.system.logs import log
 

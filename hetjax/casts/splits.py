@@ -11,7 +11,7 @@ from hetjax.casts.column import as_column, is_text, kind_of
 from hetjax.casts.ids import node_ids, positions
 from hetjax.casts.words import Missing
 from hetjax.graph.arrow import to_numpy
-from hetjax.graph.hetgraph import SPLITS
+from hetjax.graph.columns import SPLITS
 from hetjax.graph.names import Ids
 from hetjax.system.errors import InputError, short
 from hetjax.system.logs import log

@@ -8,7 +8,8 @@ from hetjax.datasets import edge_text
 from hetjax.datasets.homogeneous import Edges, Options, assemble, check_some, names_of
 from hetjax.datasets.splits import Shipped
 from hetjax.datasets.text import rows
-from hetjax.graph.hetgraph import SPLITS, HetGraph
+from hetjax.graph.columns import SPLITS
+from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.npy import load_array
 from hetjax.system.errors import InputError
 

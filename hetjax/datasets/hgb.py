@@ -20,7 +20,8 @@ import numpy as np
 from hetjax.datasets import packed
 from hetjax.datasets.splits import hold_out
 from hetjax.datasets.text import blocks, integer, numbers, opened, plain, rows, rows_of, shown, whole
-from hetjax.graph.hetgraph import UNLABELLED, HetGraph, build
+from hetjax.graph.columns import UNLABELLED
+from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import Relation, Schema
 from hetjax.system.errors import InputError, reading, reason

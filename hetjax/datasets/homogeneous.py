@@ -8,8 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from hetjax.datasets.splits import Shipped, Split, divide
+from hetjax.graph.checks import check_ids
+from hetjax.graph.columns import NO_FILES, UNLABELLED
 from hetjax.graph.csc import as_weights
-from hetjax.graph.hetgraph import NO_FILES, UNLABELLED, HetGraph, build, check_ids
+from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import MOST_CLASSES, Relation, Schema
 from hetjax.system.errors import InputError

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from hetjax.datasets.both_ways import BothWays
-from hetjax.graph.hetgraph import UNLABELLED, HetGraph, build
+from hetjax.graph.columns import UNLABELLED
+from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.npy import MAGIC, load_array
 from hetjax.graph.schema import MOST_CLASSES, Relation, Schema
 from hetjax.system.errors import InputError, reading

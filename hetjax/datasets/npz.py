@@ -17,7 +17,9 @@ from hetjax.datasets import packed
 from hetjax.datasets.homogeneous import NODE, Edges, Options, assemble, names_of
 from hetjax.datasets.splits import Shipped
 from hetjax.graph import npy
-from hetjax.graph.hetgraph import SPLITS, HetGraph, check_ids
+from hetjax.graph.checks import check_ids
+from hetjax.graph.columns import SPLITS
+from hetjax.graph.hetgraph import HetGraph
 from hetjax.system.errors import InputError, reading
 from hetjax.system.files import check_regular
 

@@ -13,7 +13,8 @@ from hetjax.datasets import csv_arrays
 from hetjax.datasets.both_ways import BothWays
 from hetjax.datasets.homogeneous import NODE, Edges, Options, assemble
 from hetjax.datasets.splits import Shipped, divide
-from hetjax.graph.hetgraph import UNLABELLED, HetGraph, build
+from hetjax.graph.columns import UNLABELLED
+from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import MOST_CLASSES, Relation, Schema
 from hetjax.system.errors import InputError

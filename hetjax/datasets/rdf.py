@@ -19,7 +19,8 @@ import pyoxigraph
 
 from hetjax.datasets import packed
 from hetjax.datasets.splits import hold_out
-from hetjax.graph.hetgraph import UNLABELLED, HetGraph, build
+from hetjax.graph.columns import UNLABELLED
+from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import Relation, Schema
 from hetjax.system.errors import InputError, reading

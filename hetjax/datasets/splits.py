@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hetjax.graph.hetgraph import SPLITS, UNLABELLED
+from hetjax.graph.columns import SPLITS, UNLABELLED
 from hetjax.system.errors import InputError
 
 Shipped = Mapping[str, tuple[str, np.ndarray]]  # by the name of a split: the place to name in an error, and the array

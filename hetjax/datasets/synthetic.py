@@ -15,8 +15,9 @@ from tqdm import tqdm
 
 from hetjax.datasets.schemas import SHAPES, Shape
 from hetjax.graph import csc as csc_format
+from hetjax.graph.columns import SPLITS
 from hetjax.graph.csc import CSC
-from hetjax.graph.hetgraph import SPLITS, HetGraph, check
+from hetjax.graph.hetgraph import HetGraph, check
 from hetjax.graph.schema import Relation
 from hetjax.sampling.draw import bits, key, uniform
 from hetjax.system.compiled import compiled

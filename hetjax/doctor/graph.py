@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from hetjax.doctor.finding import Finding
+from hetjax.graph.checks import check_csc
 from hetjax.graph.csc import CSC
-from hetjax.graph.hetgraph import HetGraph, check_csc, check_labels
+from hetjax.graph.hetgraph import HetGraph, check_labels
 from hetjax.graph.schema import Relation
 from hetjax.system.errors import InputError
 

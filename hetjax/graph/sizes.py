@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from hetjax.graph.checks import FEATURE_TYPES
 from hetjax.graph.csc import CSC
-from hetjax.graph.hetgraph import FEATURE_TYPES, HetGraph
+from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation, Schema
 from hetjax.system.errors import InputError, reason
 

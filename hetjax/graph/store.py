@@ -17,8 +17,9 @@ import numpy as np
 
 from hetjax.graph import names as naming
 from hetjax.graph import versioned
+from hetjax.graph.columns import SPLITS
 from hetjax.graph.csc import CSC, index_dtype
-from hetjax.graph.hetgraph import SPLITS, HetGraph
+from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.npy import load_array, map_array
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import LABELS, Sizes, from_json, sizes

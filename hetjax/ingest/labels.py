@@ -18,7 +18,7 @@ from hetjax.casts.ids import node_ids, normal
 from hetjax.casts.labels import CLASS_NUMBER, class_names, encoded
 from hetjax.casts.words import MISSING, Missing
 from hetjax.datasets.splits import Split, divide
-from hetjax.graph.hetgraph import SPLITS, UNLABELLED
+from hetjax.graph.columns import SPLITS, UNLABELLED
 from hetjax.graph.names import Ids
 from hetjax.ingest import parquet, tables
 from hetjax.ingest.declared import Format, Label, Pattern

@@ -87,7 +87,7 @@ def changed(name: str, graph: "HetGraph") -> "HetGraph":
     Raises:
       InputError: edges have weights, and the model reads none; or pointers or ids are out of range.
     """
-    from hetjax.graph.hetgraph import check_csc
+    from hetjax.graph.checks import check_csc
     from hetjax.graph.sizes import in_shape_alone
     from hetjax.models.hgnn import HGNN
 

@@ -13,7 +13,8 @@ from hetjax.casts.numbers import as_features, as_targets
 from hetjax.casts.reverses import missing_reverses
 from hetjax.casts.splits import as_splits
 from hetjax.datasets.splits import Split, divide
-from hetjax.graph.hetgraph import UNLABELLED, HetGraph, build
+from hetjax.graph.columns import UNLABELLED
+from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import Relation, Schema
 from hetjax.system.errors import InputError, nearest, reading, short

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hetjax.graph.checks import check_csc
 from hetjax.graph.csc import CSC, index_dtype
-from hetjax.graph.hetgraph import HetGraph, check_csc
+from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.names import Names
 from hetjax.partition.divided import Divided, Given
 from hetjax.partition.owned import Owned
@@ -87,6 +88,7 @@ def _subgraph(graph: HetGraph, owned: Owned, part: int, hops: int, given: Given 
         labels=_rows(graph.labels, nodes[target]),
         splits=splits,
         names=Names(),
+        columns={},
     )
     return Subgraph(made, nodes, {t: np.flatnonzero(own[t][ids]).astype(np.int32) for t, ids in nodes.items()})
 

@@ -4,7 +4,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
-from hetjax.graph.hetgraph import HetGraph, check_csc
+from hetjax.graph.checks import check_csc
+from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.sampling.blocks import MOST_EDGES, NO_NODE, Adjacency, Block
 from hetjax.sampling.drawing import Asked, Edges, drawn_of_piece

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from hetjax.graph.hetgraph import UNLABELLED, HetGraph
+from hetjax.graph.columns import UNLABELLED
+from hetjax.graph.hetgraph import HetGraph
 from hetjax.system.errors import InputError, short
 
 SOME = 10  # classes that a line names

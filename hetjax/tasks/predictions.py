@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from hetjax.graph.hetgraph import SPLITS
+from hetjax.graph.columns import SPLITS
 from hetjax.graph.names import Ids, Names
 from hetjax.system import durable
 from hetjax.system.errors import InputError

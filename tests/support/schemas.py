@@ -5,8 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hetjax.graph.checks import FEATURE_TYPES
 from hetjax.graph.csc import edges_of
-from hetjax.graph.hetgraph import FEATURE_TYPES, HetGraph, build
+from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.sampling.sampler import ALL
 from hetjax.sharding import registry

@@ -15,8 +15,9 @@ import numpy as np
 from hetjax.datasets import edge_text
 from hetjax.datasets.packed import Readable
 from hetjax.graph import npy, store
+from hetjax.graph.checks import check_ids
 from hetjax.graph.csc import CSC
-from hetjax.graph.hetgraph import HetGraph, check_ids
+from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.homogeneous import offsets
 from hetjax.graph.schema import MOST_NODES, no_node
 from hetjax.graph.sizes import Sizes, sizes
