@@ -107,7 +107,7 @@ def check_graph(config: Config, strategy: Strategy, path: Path) -> None:
     before = newest.noted("graph", str) if newest else ""
     if not before or config.data.format == "synthetic":
         return
-    graph = models.folded(config.model.name, strategy.open(replace(config.data, check=False)))
+    graph = models.folded(config.model.name, strategy.open(replace(config, data=replace(config.data, check=False))))
     if digests.of_graph(config.data, graph) != before:
         raise InputError(OTHER_GRAPH.format(path))
 

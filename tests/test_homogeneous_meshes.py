@@ -5,7 +5,7 @@ import pytest
 
 from hetjax import models
 from hetjax.graph import store
-from hetjax.options.config import Data
+from hetjax.options.config import Config, Data
 from hetjax.sharding.raf.strategy import Raf, load_part
 from hetjax.sharding.strategy import setup
 from hetjax.system.errors import InputError
@@ -45,7 +45,7 @@ def test_partitions_of_a_store_have_the_loops_and_weights_of_the_whole_graph(tmp
     graph = few("cites", "writes", "written_by", "of")
     store.save(graph, tmp_path / "graph")
     whole, data = models.changed("gcn", graph), Data(format="store", path=str(tmp_path / "graph"))
-    given = setup(setting(graph, "minibatch", RAF, MODELS["GCN"], {}), Raf().open(data))
+    given = setup(setting(graph, "minibatch", RAF, MODELS["GCN"], {}), Raf().open(Config(data=data)))
     plan, seen = Raf().partition(given), set()
     for part in plan.parts:
         for relation, edges in load_part(data, given.graph, plan, part.number, "gcn").relations.items():

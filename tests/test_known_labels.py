@@ -87,7 +87,7 @@ def test_predictions_say_the_split_where_no_label_is_an_input_and_graphs_are_rea
     train = graph.splits["train"][:3]
     store.save(knowing(graph, train), tmp_path / "other")
     read = []
-    monkeypatch.setattr(restored, "load", lambda data: read.append(data) or load(data))
+    monkeypatch.setattr(restored, "load", lambda data, **more: read.append(data) or load(data, **more))
     found = hetjax.predict(tmp_path / "run", tmp_path / "other")
     assert np.flatnonzero(found.split == 0).tolist() == train.tolist() and (found.split[found.split != 0] == -1).all()
     paths = [data.path for data in read]

@@ -136,7 +136,7 @@ def test_edges_come_in_several_forms(form):
 @pytest.mark.parametrize(
     "changes,message",
     [
-        ({"labels": None}, "labels of none, and there should be labels of one node type"),
+        ({"labels": None}, "labels of none, and there should be labels of a node type"),
         ({"labels": {"auhtor": [0, 1, 1]}}, "labels of 'auhtor': no relation .*; the nearest known one is author"),
         ({"features": {"papers": [[1.5]]}}, "features of 'papers': no relation .*; the nearest known one is paper"),
         ({"ids": {"x": ["B"]}}, "ids of 'x': no relation has nodes of this type; known are author, paper"),

@@ -45,24 +45,30 @@ class Ahead:
         return taken if self.data == as_read(data) else (None, {})
 
 
-def load(data: Data, ahead: Ahead | None = None) -> HetGraph:
+def load(data: Data, ahead: Ahead | None = None, target: str = "") -> HetGraph:
     """Read or generate the graph, unless it was read before.
 
+    Args:
+      target: the column of labels that is the graph's, as `task.target`.
+
     Raises:
-      InputError: as the readers do; or a type whose features are to be left out has none.
+      InputError: as the readers do; a type whose features are to be left out has none; or there is no such column.
     """
     graph, normalised = ahead.take(data) if ahead else (None, {})
-    return made(_without(_read(data) if graph is None else graph, data), data, normalised=normalised)
+    return made(_chosen(_read(data) if graph is None else graph, data, target), data, normalised=normalised)
 
 
-def read_ahead(data: Data) -> tuple[HetGraph, Ahead]:
+def read_ahead(data: Data, target: str = "") -> tuple[HetGraph, Ahead]:
     """The graph as it is read, without what is made of its features; and what `load` takes instead of reading it again.
+
+    Args:
+      target: as of `load`.
 
     Raises:
       InputError: as `load`.
     """
     graph = _read(as_read(data))
-    return _without(graph, data), Ahead(data, None if data.format == "store" else graph)
+    return _chosen(graph, data, target), Ahead(data, None if data.format == "store" else graph)
 
 
 def without_metapaths(data: Data) -> Data:
@@ -102,7 +108,9 @@ def made(
     return label_inputs.with_labels(graph, like) if data.label_inputs else graph
 
 
-def _without(graph: HetGraph, data: Data) -> HetGraph:
+def _chosen(graph: HetGraph, data: Data, target: str) -> HetGraph:
+    """Return the graph with the labels that are asked for, without the features that are to be left out."""
+    graph = graph.with_target(target)
     for name in data.without_features:
         if name not in graph.features:
             raise InputError(
@@ -112,25 +120,26 @@ def _without(graph: HetGraph, data: Data) -> HetGraph:
     return replace(graph, features=features) if data.without_features else graph
 
 
-def load_abstract(data: Data, ahead: Ahead | None = None) -> HetGraph:
+def load_abstract(data: Data, ahead: Ahead | None = None, target: str = "") -> HetGraph:
     """The graph as `load` gives it; of a store labels and splits alone are opened, the rest is there in shape alone.
 
     Raises:
       InputError: as `load`.
     """
     if data.format != "store":
-        return load(data, ahead)
+        return load(data, ahead, target)
     _, normalised = ahead.take(data) if ahead else (None, {})
     path = _path(data)
     opened = store.open(path, (), ())
     if makes(data):
-        return made(_without(_read(data), data), data, features=(), normalised=normalised)
-    graph = replace(abstract_graph(store.describe(path), opened.labels, opened.splits), names=opened.names)
+        return made(_chosen(_read(data), data, target), data, features=(), normalised=normalised)
+    graph = abstract_graph(store.describe(path), opened.labels, opened.splits)
+    graph = replace(graph, names=opened.names, label_name=opened.label_name, columns=opened.columns)
     check_labels(graph, str(path))
-    return _without(graph, data)
+    return _chosen(graph, data, target)
 
 
-def load_some(data: Data, relations: Collection[Relation], features: Collection[str]) -> HetGraph:
+def load_some(data: Data, relations: Collection[Relation], features: Collection[str], target: str = "") -> HetGraph:
     """Some relations of a store and the features of some types; no file of others is opened, unless `data` makes something of what was read.
 
     Raises:
@@ -138,14 +147,14 @@ def load_some(data: Data, relations: Collection[Relation], features: Collection[
     """
     path = _path(data)
     if makes(data):
-        graph = made(_without(_read(data), data), data, features=features)
+        graph = made(_chosen(_read(data), data, target), data, features=features)
         kept = {name: matrix for name, matrix in graph.features.items() if name in features}
         return replace(graph.only(list(relations)), features=kept)
     graph = store.open(path, relations, features)
     if data.check:
         check(graph, str(path))
         checksums.verify(path, relations, features)
-    return graph
+    return graph.with_target(target)
 
 
 def _read(data: Data) -> HetGraph:

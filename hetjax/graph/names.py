@@ -2,7 +2,7 @@
 
 import os
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -189,16 +189,23 @@ def distinct(values: "pa.Array") -> bool:
     return not (ordered[1:] == ordered[:-1]).any()
 
 
-def write(names: Names, schema: "Schema", folder: Path, types: Sequence[str] | None = None) -> dict[str, int]:
+def write(
+    names: Names,
+    schema: "Schema",
+    folder: Path,
+    types: Sequence[str] | None = None,
+    others: Mapping[str, Ids] | None = None,
+) -> dict[str, int]:
     """Write the files of names into a store's folder.
 
     Args:
       types: the node types whose ids are written, if not all.
+      others: names of classes of other columns of labels, by the names of their files.
 
     Returns:
       The CRC-32 of every file, by its name without `.parquet`; what `read` takes.
     """
-    files = {}
+    files = dict(others or {})
     for number, name in enumerate(schema.nodes):
         if name in names.nodes and (types is None or name in types):
             files[f"ids_{number}"] = names.nodes[name]
@@ -221,15 +228,13 @@ def write_column(file: Path, values: "pa.Array") -> None:
 def read(folder: Path, schema: "Schema", files: Mapping[str, int]) -> Names:
     """The names in a store's folder, as `write` left them; a file is opened when its names are needed."""
 
-    def later(name: str, count: int) -> Ids:
-        return Ids(_reader(folder / f"{name}.parquet", count))
-
-    nodes = {t: later(f"ids_{n}", schema.nodes[t]) for n, t in enumerate(schema.nodes) if f"ids_{n}" in files}
-    return Names(nodes, later(CLASSES, schema.classes) if CLASSES in files else None)
+    nodes = {t: stored(folder, f"ids_{n}", schema.nodes[t]) for n, t in enumerate(schema.nodes) if f"ids_{n}" in files}
+    return Names(nodes, stored(folder, CLASSES, schema.classes) if CLASSES in files else None)
 
 
-def _reader(file: Path, count: int) -> Callable[[], "pa.Array"]:
-    return lambda: read_column(file, count)
+def stored(folder: Path, name: str, count: int) -> Ids:
+    """Return so many names in a file of a store's folder, which is opened when they are needed."""
+    return Ids(lambda: read_column(folder / f"{name}.parquet", count))
 
 
 def read_column(file: Path, count: int) -> "pa.Array":

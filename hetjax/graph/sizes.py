@@ -4,17 +4,18 @@ import hashlib
 import json
 import reprlib
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hetjax.graph.checks import FEATURE_TYPES
+from hetjax.graph.columns import LABEL_NAME, check_name, column_type
 from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation, Schema
-from hetjax.system.errors import InputError, reason
+from hetjax.system.errors import InputError, reason, short
 
 MOST_EDGES = MOST_VALUES = 2**48  # of a relation, of a row
 LABELS = (
@@ -22,6 +23,20 @@ LABELS = (
     "many",
     "number",
 )  # of a node: a class, any number of classes, or a number; a description that does not say means the first
+
+
+class ColumnSizes(NamedTuple):
+    """A column of labels without its arrays.
+
+    Attributes:
+      labels: what a node has, of `LABELS`.
+      classes: number of classes; 1 of numbers.
+      named: whether the classes have names.
+    """
+
+    labels: str
+    classes: int
+    named: bool
 
 
 @dataclass(frozen=True)
@@ -34,6 +49,8 @@ class Sizes:
       features: `(width, name of the dtype)` per node type that has static features.
       labels: what a node has, of `LABELS`.
       weighted: the relations whose edges have weights.
+      label_name: as of `hetjax.graph.hetgraph.HetGraph`.
+      columns: other columns of labels by `TYPE.NAME`; the digest is the same whichever there are.
     """
 
     schema: Schema
@@ -41,14 +58,22 @@ class Sizes:
     features: Mapping[str, tuple[int, str]]
     labels: str = LABELS[0]
     weighted: Set[Relation] = frozenset()
+    label_name: str = LABEL_NAME
+    columns: Mapping[str, ColumnSizes] = field(default_factory=dict)
 
     def __post_init__(self):
-        for name in ("edges", "features"):
+        for name in ("edges", "features", "columns"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
         object.__setattr__(self, "weighted", frozenset(self.weighted))
 
     def json(self) -> dict:
         """As plain values, the form that a store's `schema.json` has."""
+        columns = [{"name": name, **column._asdict()} for name, column in self.columns.items()]
+        named = {"label": self.label_name} if self.label_name != LABEL_NAME else {}
+        return self._shape() | named | ({"columns": columns} if columns else {})
+
+    def _shape(self) -> dict:
+        """Return what the digest is of."""
         features = {name: {"width": width, "dtype": dtype} for name, (width, dtype) in self.features.items()}
         return {
             "nodes": [
@@ -70,7 +95,7 @@ class Sizes:
     @property
     def digest(self) -> str:
         """SHA-256 of the description: equal for equal types, relations, counts and widths, whatever the edges."""
-        return hashlib.sha256(json.dumps(self.json(), sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(self._shape(), sort_keys=True).encode()).hexdigest()
 
 
 def sizes(graph: HetGraph) -> Sizes:
@@ -78,7 +103,13 @@ def sizes(graph: HetGraph) -> Sizes:
     features = {name: (matrix.shape[1], matrix.dtype.name) for name, matrix in graph.features.items()}
     edges = {relation: csc.edges for relation, csc in graph.relations.items()}
     weighted = frozenset(relation for relation, csc in graph.relations.items() if csc.weights is not None)
-    return Sizes(graph.schema, edges, features, LABELS[2] if graph.numeric else LABELS[graph.multilabel], weighted)
+    columns = {n: ColumnSizes(_form(c.labels), int(c.classes), c.names is not None) for n, c in graph.columns.items()}
+    return Sizes(graph.schema, edges, features, _form(graph.labels), weighted, graph.label_name, columns)
+
+
+def _form(labels: np.ndarray) -> str:
+    """Return what a node has, of `LABELS`."""
+    return LABELS[2] if labels.dtype.kind == "f" else LABELS[labels.ndim == 2]
 
 
 def abstract_graph(about: Sizes, labels: np.ndarray, splits: Mapping[str, np.ndarray]) -> HetGraph:
@@ -130,11 +161,32 @@ def from_json(description: dict, where: str) -> Sizes:
         features = {
             n["type"]: _width(n["features"], n["type"]) for n in description["nodes"] if n["features"] is not None
         }
+        columns = {name: sizes for name, sizes in (_column(given, schema) for given in description.get("columns", []))}
+        label_name = description.get("label", LABEL_NAME)
+        check_name(f"{schema.target}.{label_name}", schema, "label")
+        if len({f"{schema.target}.{label_name}", *columns}) <= len(description.get("columns", [])):
+            raise InputError("two columns of labels have one name")
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
     except Exception as error:  # of plain values of any other shape
         raise InputError(f"{where}: {reason(error)}") from None
-    return Sizes(schema, edges, features, form, weighted)
+    return Sizes(schema, edges, features, form, weighted, label_name, columns)
+
+
+def _column(given: dict, schema: Schema) -> tuple[str, ColumnSizes]:
+    """Return the name of a column of labels and what is said of it, once that is checked."""
+    name, sizes = given["name"], ColumnSizes(given["labels"], given["classes"], given["named"])
+    check_name(name, schema, "columns")
+    replace(schema, target=column_type(name), classes=sizes.classes)  # which checks the number of classes
+    if (
+        sizes.labels not in LABELS
+        or not isinstance(sizes.named, bool)
+        or (sizes.labels == LABELS[2] and sizes.classes != 1)
+    ):
+        raise InputError(
+            f"columns: {short(repr(given))}, and labels are {', '.join(LABELS)}, the last of 1 class, named true or false"
+        )
+    return name, sizes
 
 
 def _weighted(about: dict, relation: Relation) -> bool:

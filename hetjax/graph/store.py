@@ -17,18 +17,19 @@ import numpy as np
 
 from hetjax.graph import names as naming
 from hetjax.graph import versioned
-from hetjax.graph.columns import SPLITS
+from hetjax.graph.columns import SPLITS, Column, column_type
 from hetjax.graph.csc import CSC, index_dtype
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.npy import load_array, map_array
-from hetjax.graph.schema import Relation
-from hetjax.graph.sizes import LABELS, Sizes, from_json, sizes
+from hetjax.graph.schema import Relation, Schema
+from hetjax.graph.sizes import LABELS, ColumnSizes, Sizes, from_json, sizes
 from hetjax.system import durable
 from hetjax.system.errors import InputError
 
 FORMAT, VERSION, SCHEMA = "hetjax-store", 1, "schema.json"
 PARTS, WEIGHTS = ("indptr", "indices"), "weights"  # of a relation; the last where its edges have weights
 FIXED = ("labels", *(f"split_{name}" for name in SPLITS))
+COLUMN_PARTS = ("labels", *SPLITS)  # of each of the other columns of labels, by its number
 POINTER, ID, FLAG, WEIGHT = map(np.dtype, (np.int64, np.int32, np.int8, np.float32))
 
 
@@ -56,7 +57,8 @@ def save(
         types = None if whole else [graph.schema.target]
         with ThreadPoolExecutor(1) as beside, ThreadPoolExecutor(1) as disk:
             contents = beside.submit(checksums_of, graph)
-            named = beside.submit(naming.write, graph.names, graph.schema, folder, types)
+            classes = {f"classes_{n}": c.names for n, c in enumerate(graph.columns.values()) if c.names is not None}
+            named = beside.submit(naming.write, graph.names, graph.schema, folder, types, classes)
             for name in chosen:
                 durable.write_array(folder / f"{name}.npy", files[name])
                 disk.submit(
@@ -65,7 +67,7 @@ def save(
             description["contents"], written = contents.result(), named.result()
         if not whole:
             description["files"] = sorted(chosen)
-        if graph.names:
+        if written:
             description["names"] = written
         for name, text in (extra or {}).items():
             (folder / name).write_text(text, encoding="utf-8")
@@ -84,7 +86,8 @@ def names(
     for number, node_type in enumerate(about.schema.nodes):
         if node_type in about.features and (features is None or node_type in features):
             chosen.append(f"features_{number}")
-    return [*chosen, *FIXED]
+    columns = [f"column_{n}.{part}" for n in range(len(about.columns)) for part in COLUMN_PARTS]
+    return [*chosen, *FIXED, *columns]
 
 
 def _files(graph: HetGraph) -> dict[str, np.ndarray]:
@@ -96,6 +99,9 @@ def _files(graph: HetGraph) -> dict[str, np.ndarray]:
     for number, node_type in enumerate(schema.nodes):
         if node_type in graph.features:
             files[f"features_{number}"] = graph.features[node_type]
+    for number, column in enumerate(graph.columns.values()):
+        for part, array in zip(COLUMN_PARTS, (column.labels, *(column.splits[name] for name in SPLITS))):
+            files[f"column_{number}.{part}"] = array
     return files | {"labels": graph.labels} | {f"split_{name}": graph.splits[name] for name in SPLITS}
 
 
@@ -189,13 +195,34 @@ def open(
         if node_type in description.features and (features is None or node_type in features):
             require(f"features_{number}", f"what type {node_type!r} has as features")
             matrices[node_type] = _map_features(path / f"features_{number}.npy", node_type, description)
-    count = schema.nodes[schema.target]
-    dtype = dict(zip(LABELS, (ID, FLAG, WEIGHT)))[description.labels]
-    shape = (count, schema.classes) if dtype == FLAG else (count,)
-    labels = map_array(path / "labels.npy", dtype, shape, "labels")
+    labels = _map_labels(path / "labels.npy", description.labels, schema)
     splits = {name: map_array(path / f"split_{name}.npy", ID, None, f"split {name!r}") for name in SPLITS}
-    names = naming.read(path, description.schema, name_files(path))
-    return HetGraph(replace(schema, relations=tuple(csc)), csc, matrices, labels, splits, names)
+    files = name_files(path)
+    names = naming.read(path, description.schema, files)
+    columns = {
+        name: _map_column(path, number, replace(schema, target=column_type(name), classes=about.classes), about, files)
+        for number, (name, about) in enumerate(description.columns.items())
+    }
+    opened = replace(schema, relations=tuple(csc))
+    return HetGraph(opened, csc, matrices, labels, splits, names, description.label_name, columns)
+
+
+def _map_labels(file: Path, form: str, schema: Schema) -> np.ndarray:
+    """Return the labels of the schema's target, of the form that `LABELS` names."""
+    dtype, count = dict(zip(LABELS, (ID, FLAG, WEIGHT)))[form], schema.nodes[schema.target]
+    return map_array(file, dtype, (count, schema.classes) if dtype == FLAG else (count,), "labels")
+
+
+def _map_column(path: Path, number: int, schema: Schema, about: ColumnSizes, names: Collection[str]) -> Column:
+    labels, *splits = (path / f"column_{number}.{part}.npy" for part in COLUMN_PARTS)
+    if about.named and f"classes_{number}" not in names:
+        raise InputError(f"{path / SCHEMA}: columns[{number}]: no names of classes, which it should have")
+    return Column(
+        _map_labels(labels, about.labels, schema),
+        {name: map_array(file, ID, None, f"split {name!r}") for name, file in zip(SPLITS, splits)},
+        about.classes,
+        naming.stored(path, f"classes_{number}", about.classes) if about.named else None,
+    )
 
 
 def _map_relation(path: Path, number: int, relation: Relation, description: Sizes) -> CSC:

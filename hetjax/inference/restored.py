@@ -16,6 +16,7 @@ from hetjax.checkpoints.checkpoint import Checkpoint, Checkpoints, Damaged
 from hetjax.checkpoints.progress import check_progress
 from hetjax.datasets.load import as_read, load, made, makes, without_metapaths
 from hetjax.graph.carry import NewNodes, carried, check_one_hot
+from hetjax.graph.columns import column_type
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.label_inputs import without_labels
 from hetjax.kernels import orders
@@ -171,7 +172,7 @@ def _in_file(folder: Path, node_type: str, shape: tuple[int, int]) -> np.ndarray
 
 
 def _graph(config: Config, data: Data) -> HetGraph:
-    return models.folded(config.model.name, load(data))
+    return models.folded(config.model.name, load(data, target=config.task.target))
 
 
 class _Another(NamedTuple):
@@ -210,11 +211,13 @@ def _another(config: Config, given: HetGraph | str, trained: HetGraph) -> _Anoth
     data, name = config.data, "graph"
     if not isinstance(given, HetGraph):
         name, given = given, load(as_read(replace(data, format="store", path=os.path.abspath(given))))
+    if any(config.task.target in (column, column_type(column)) for column in (given.target, *given.columns)):
+        given = given.with_target(config.task.target)
     given = with_classes(name, given, trained)
     few, splits = known_labels.too_few(given, trained), given.splits
     if few and _reads_labels(data):
         given = known_labels.forgotten(given)
-    like = load(as_read(data)) if makes(data) else None
+    like = load(as_read(data), target=config.task.target) if makes(data) else None
     if like:
         for node_type in sorted(like.features.keys() | given.features.keys()):
             _check_features(name, node_type, *(_width(graph, node_type) for graph in (given, like)))

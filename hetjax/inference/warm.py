@@ -73,7 +73,7 @@ def warm_start(config: Config, trainer: Trainer) -> Warm:
     where, source = config.train.init_from, Path(config.train.init_from)
     before, trained = run_of(source, {config.model.name, config.task.name}, "{}")
     _check_models(where, before, config)
-    graph = models.folded(config.model.name, load(config.data))
+    graph = models.folded(config.model.name, load(config.data, target=config.task.target))
     given = setup(before, trained)
     same_shape(f"{config.data.path or config.data.format}", graph, trained, trainer, given.trainer)
     _check_classes(where, graph, trained)

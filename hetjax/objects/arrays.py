@@ -1,6 +1,6 @@
 """A graph from arrays as users have them: `hetjax.from_arrays`, which the doors for objects of other libraries use too."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,11 @@ from hetjax.casts.numbers import as_features, as_targets
 from hetjax.casts.reverses import missing_reverses
 from hetjax.casts.splits import as_splits
 from hetjax.datasets.splits import Split, divide
-from hetjax.graph.columns import UNLABELLED
+from hetjax.graph.columns import UNLABELLED, Column, column_type
 from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import Relation, Schema
+from hetjax.objects.columns import SHARES, as_shares, divided, given_columns, numbers_by_column, splits_by_column
 from hetjax.system.errors import InputError, nearest, reading, short
 from hetjax.system.logs import log
 
@@ -37,7 +38,7 @@ def from_arrays(
     reverse: bool = False,
     seed: int = 0,
     target: str | None = None,
-    numbers: bool = False,
+    numbers: bool | Collection[str] = False,
 ) -> HetGraph:
     """Return a graph of arrays, lists, tensors or columns of frames.
 
@@ -49,60 +50,84 @@ def from_arrays(
         triples with weights; an array `[2, edges]`; or a frame, whose columns are taken by their names, such as `source`,
         `target` and `weight`, or `src` and `dst`.
       features: `[nodes, width]` per node type, of any numbers. hetjax learns features for types that have none.
-      labels: of one node type, the target: class numbers, or names; None, NaN or -1 where a label is not known; or 0 and 1
-        `[nodes, classes]`.
+      labels: of a node type, the target: class numbers, or names; None, NaN or -1 where a label is not known; or 0 and 1
+        `[nodes, classes]`. Several columns of labels are called `TYPE.NAME`: the first is the graph's own, and `task.target`
+        of a run chooses another.
       splits: per split, `train`, `validation` and `test`, a mask, or node numbers, or ids where the type has `ids`; or three
-        shares of the labelled nodes; or one share for training.
+        shares of the labelled nodes; or one share for training. Or these by the name of a column of labels; columns without
+        splits have those of the first, if it is of the same type, or else shares.
       nodes: number of nodes per type, where features, labels and ids do not say; else the largest node number says. Types of no relation are named here.
       ids: what you call the nodes of a type, whole numbers or texts; of texts in `edges` in the order of their first edge.
       reverse: add the reverse of every relation, `rev_NAME`, that is not there already.
       seed: chooses the nodes of splits that are shares.
       target: the node type to classify, of a graph to predict with a trained model, none of whose labels need be known; None:
-        that of `labels`.
-      numbers: the labels are numbers to predict, not classes: NaN or None where one is not known.
+        that of the first `labels`.
+      numbers: whether labels are numbers to predict, not classes: NaN or None where one is not known; or the names of the columns
+        of labels that are.
 
     Raises:
       InputError: for the first thing that is wrong, with its place and both values.
     """
     check_mappings({"edges": edges}, features=features, labels=labels, nodes=nodes, ids=ids)
-    target, given, to_predict = _target(labels, target)
+    types = {end for relation in edges for end in as_relation(relation)[::2]} | {
+        *(nodes or {}),
+        *(features or {}),
+        *(ids or {}),
+    }
+    columns = given_columns(labels, target, types)
+    numeric, splits_of = numbers_by_column(numbers, columns), splits_by_column(splits, columns)
+    to_predict, target, (own_name, *_) = target is not None, columns.target, columns.names
     ends = {(r := as_relation(relation)): as_ends(columns, r) for relation, columns in edges.items()}
-    _check_types({"labels": {target: given}, "features": features or {}, "ids": ids or {}}, ends, nodes or {})
+    _check_types(
+        {"labels": dict.fromkeys(map(column_type, columns.names)), "features": features or {}, "ids": ids or {}},
+        ends,
+        nodes or {},
+    )
     matrices = {name: as_features(matrix, f"features of type {name!r}") for name, matrix in (features or {}).items()}
-    encoded, classes = _encoded(given, target, numbers, to_predict)
+    encoded, classes = _encoded(columns.labels, f"labels of type {target!r}", target, own_name in numeric, to_predict)
     kept = {name: Ids(as_ids(column, f"ids of type {name!r}")) for name, column in (ids or {}).items()}
     _say_numbers({r: parts for r, parts in ends.items() if not isinstance(edges[r], Ends)}, kept)
-    own = kept.get(target)
+    with_ids = frozenset(kept)
     kept |= _first_seen(ends, kept)
     ends = {relation: _numbered(relation, parts, kept) for relation, parts in ends.items()}
-    counts = _counts(nodes or {}, kept, matrices, {target: encoded} if len(encoded) else {}, ends)
+    others = {name: _column(values, name, name in numeric) for name, values in columns.others.items()}
+    rows = {column_type(name): column.labels for name, column in others.items()} | (
+        {target: encoded} if len(encoded) else {}
+    )
+    counts = _counts(nodes or {}, kept, matrices, rows, ends)
     if len(encoded) not in (0, counts.get(target, len(encoded))):
         raise InputError(f"labels of type {target!r}: {len(encoded)} != {counts[target]} nodes")
+    for name, column in others.items():
+        if len(column.labels) != counts[column_type(name)]:
+            raise InputError(f"labels {name!r}: {len(column.labels)} != {counts[column_type(name)]} nodes")
     if to_predict and not _class_count(encoded, classes):
-        encoded, classes = np.full(counts.get(target, 0), np.float32(np.nan) if numbers else UNLABELLED), None
-        splits = splits if isinstance(splits, Mapping) else {"train": []}
+        encoded, classes = (
+            np.full(counts.get(target, 0), np.float32(np.nan) if own_name in numeric else UNLABELLED),
+            None,
+        )
+        splits_of = {own_name: splits if isinstance(splits, Mapping) else {"train": []}}
     if as_bool(reverse):
         ends |= {turned: _turned(ends[r]) for r, turned in missing_reverses(ends).items()}
     schema = Schema(counts, tuple(ends), target, max(1, _class_count(encoded, classes)))
-    chosen = _splits(splits, encoded, own or kept.get(target), own is not None, seed, to_predict)
+    given_splits = splits_of.get(own_name, SHARES)
+    chosen = _splits(given_splits, encoded, kept.get(target), target in with_ids, seed, to_predict)
+    for name, column in others.items():
+        node_type = column_type(name)
+        like, its_ids = chosen if node_type == target else None, (kept.get(node_type), node_type in with_ids)
+        others[name] = divided(name, column, splits_of.get(name), like, *its_ids, seed)
     names = Names({name: one for name, one in kept.items() if not _plain(one)}, classes)
     given_ends = {r: tuple(part for part in parts if part is not None) for r, parts in ends.items()}
-    return build(schema, given_ends, matrices, encoded, chosen, "graph", names)
+    return build(schema, given_ends, matrices, encoded, chosen, "graph", names, columns=others, label_name=columns.name)
 
 
-def _target(labels: Mapping[str, Any] | None, target: str | None) -> tuple[str, Any, bool]:
-    """Return the node type that is predicted, its labels, and whether the graph is one to predict with a trained model."""
-    labels = labels or ({target: None} if target else {})
-    if len(labels) != 1 or target not in (None, *labels):
-        given = "none" if not labels else " and ".join(map(str, labels))
-        words = "there should be labels of one node type: {type: labels}; of a graph to predict, target=... names it"
-        raise InputError(f"labels of {given}, and {words}")
-    return *next(iter(labels.items())), target is not None
+def _column(given: Any, name: str, numbers: bool) -> Column:
+    """Return a column of labels, not yet divided."""
+    labels, classes = _encoded(given, f"labels {name!r}", column_type(name), numbers, False)
+    return Column(labels, {}, max(1, _class_count(labels, classes)), classes)
 
 
-def _encoded(given: Any, target: str, numbers: bool, to_predict: bool) -> tuple[np.ndarray, Ids | None]:
+def _encoded(given: Any, place: str, target: str, numbers: bool, to_predict: bool) -> tuple[np.ndarray, Ids | None]:
     """Return labels as class numbers or as numbers to predict, and the names of classes; no labels where none are given."""
-    place = f"labels of type {target!r}"
     if given is None and to_predict:
         return np.empty(0, np.int64), None
     if numbers and given is not None:
@@ -246,16 +271,7 @@ def _splits(
         if not len(splits.get("train", ())) and not to_predict:
             log.warning("splits: no node is in train")
         return splits
-    try:
-        shares = (
-            (given, (1 - given) / 2, (1 - given) / 2) if isinstance(given, int | float) else tuple(map(float, given))
-        )
-        right = len(shares) == 3 and min(shares) >= 0 and shares[0] > 0 and sum(shares) <= 1 + 1e-9
-    except (TypeError, ValueError):
-        right = False
-    if not right:
-        raise InputError(f"splits are {short(str(given))}, and should be shares of at most 1 together, or masks or ids")
-    return divide(labels, Split("random", seed, shares), {}, "splits")
+    return divide(labels, Split("random", seed, as_shares(given)), {}, "splits")
 
 
 def _plain(ids: Ids) -> bool:

@@ -86,6 +86,8 @@ class Task:
 
     name: str = "node_classification"
     """what is predicted: node_classification; node_regression, a number of each node; or MODULE:NAME of a task of one's own"""
+    target: str = ""
+    """the column of labels that is predicted, such as paper.year, or the node type of the only one; unset: the graph's own"""
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def _choices(config: Config, given: Set[str], workdir: Path) -> tuple[list[Choic
         return [], None
     if choices is None:
         choices = as_begun(config, given)
-        graph, ahead = read_ahead(config.data)
+        graph, ahead = read_ahead(config.data, config.task.target)
         check_trainable(config, graph)
         kept = given | {choice.key for choice in choices}
         choices += choose(applied(config, choices), graph, kept, ahead)

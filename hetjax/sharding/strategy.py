@@ -20,7 +20,7 @@ from hetjax.checkpoints.checkpoint import Checkpoint
 from hetjax.checkpoints.progress import Progress
 from hetjax.datasets.load import Ahead, load
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.options.config import Config, Data
+from hetjax.options.config import Config
 from hetjax.partition import Partitioning, Workload
 from hetjax.processes.group import ProcessGroup
 from hetjax.sampling.loader import Batches
@@ -236,7 +236,7 @@ class Engine(ABC):
 class Strategy(Declaration):
     """A way of running."""
 
-    def open(self, data: Data, ahead: Ahead | None = None) -> HetGraph:
+    def open(self, config: Config, ahead: Ahead | None = None) -> HetGraph:
         """What a process must open of the graph: all of it, unless the strategy divides that before it is opened.
 
         Who opens less than all gives its engine an `embed` of its own.
@@ -244,7 +244,7 @@ class Strategy(Declaration):
         Args:
           ahead: the graph, where it was read already.
         """
-        return load(data, ahead)
+        return load(config.data, ahead, config.task.target)
 
     def partition(self, setup: Setup, saved: Path | None = None) -> Partitioning | None:
         """Who has what; None where nothing is divided. All processes call this together.

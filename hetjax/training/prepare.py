@@ -139,7 +139,7 @@ def open_graph(config: Config, strategy: Strategy, ahead: Ahead | None = None) -
       InputError: it cannot be read, or there is nothing to train on.
     """
     models.find(config.model.name)  # a wrong name is said before a large graph is read
-    graph = models.folded(config.model.name, strategy.open(config.data, ahead))
+    graph = models.folded(config.model.name, strategy.open(config, ahead))
     if config.data.label_inputs and not graph.schema.into(graph.schema.target):
         raise InputError(f"data.label_inputs is true, and {config.model.name} folds none of the relations to labels")
     check_trainable(config, graph)
@@ -160,7 +160,7 @@ def baselines_of(config: Config, task: Task, graph: HetGraph, processes: Process
         elif processes.first:
             again = outlined or config.data.metapath_hops
             data = replace(without_metapaths(config.data), label_inputs=False)
-            whole = models.folded(config.model.name, load(data)) if again else graph
+            whole = models.folded(config.model.name, load(data, target=config.task.target)) if again else graph
             found = task.baselines(whole)
     if options.stacking:
         processes.barrier("baselines")

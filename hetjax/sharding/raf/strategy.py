@@ -1,6 +1,7 @@
 """The strategy Relation-Aggregation-First: which relations each partition folds, and what opens them."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from hetjax import models
@@ -9,7 +10,7 @@ from hetjax.datasets.load import Ahead, load_abstract, load_some
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import abstract_graph, check_digest, sizes
-from hetjax.options.config import Data
+from hetjax.options.config import Config, Data
 from hetjax.partition import MetaPartitioning, partition, read
 from hetjax.partition.cuts import cut_graph, uncut
 from hetjax.partition.report import topology_bytes
@@ -33,8 +34,8 @@ PLANNED = ("targets", "hops", "metapaths", "self_term", "exchange")  # what a pl
 class Raf(declared.Raf, Strategy):
     """Partitions of the relations, each with replicas that share the seeds of a step."""
 
-    def open(self, data: Data, ahead: Ahead | None = None) -> HetGraph:
-        return load_abstract(data, ahead)  # a process opens no more than its own partitions
+    def open(self, config: Config, ahead: Ahead | None = None) -> HetGraph:
+        return load_abstract(config.data, ahead, config.task.target)  # a process opens no more than its own partitions
 
     def partition(self, setup: Setup, saved: Path | None = None) -> MetaPartitioning:
         config, graph, layers = setup.config, setup.graph, setup.trainer.model.layers
@@ -85,7 +86,8 @@ class Raf(declared.Raf, Strategy):
         config, graph, trainer, plan = setup.config, setup.graph, setup.trainer, partitioning
         slices = config.mesh.feature
         mesh = meshes.make(config.mesh.relation, config.mesh.data, slices)
-        graphs = {part: load_part(config.data, graph, plan, part, config.model.name) for part in meshes.rows_here(mesh)}
+        opens = partial(load_part, model=config.model.name, target=config.task.target)
+        graphs = {part: opens(config.data, graph, plan, part) for part in meshes.rows_here(mesh)}
         site = Site(plan, mesh, graphs, setup.processes, slices)
         together = [share.local_model.reads for share in partition_models(plan)]
         mine = set().union(*(together[part] for part in site.parts))
@@ -100,12 +102,15 @@ class Raf(declared.Raf, Strategy):
         return made(setup, site, make_batches(setup, site, features), features)
 
 
-def load_part(data: Data, graph: HetGraph, plan: MetaPartitioning, number: int, model: str | None = None) -> HetGraph:
+def load_part(
+    data: Data, graph: HetGraph, plan: MetaPartitioning, number: int, model: str | None = None, target: str = ""
+) -> HetGraph:
     """One partition of a graph.
 
     Args:
       graph: of a `Setup`: of a store in shape alone.
       model: by whose name edges that are opened here are changed as it folds them; None: they are left as they are.
+      target: as of `hetjax.datasets.load.load`.
 
     Raises:
       InputError: as `hetjax.datasets.load.load`.
@@ -114,7 +119,7 @@ def load_part(data: Data, graph: HetGraph, plan: MetaPartitioning, number: int, 
     if data.format != "store":
         return plan.take(graph, part)
     opened = plan.local_sizes(part)
-    part_graph = load_some(data, uncut(opened.edges, plan.cuts), opened.features)
+    part_graph = load_some(data, uncut(opened.edges, plan.cuts), opened.features, target)
     changed = models.changed(model, part_graph) if model else part_graph
     return cut_graph(changed, plan.cuts, tuple(opened.edges))
 
