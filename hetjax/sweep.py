@@ -170,7 +170,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def row(run: Run, summary: dict[str, Any] | None) -> dict[str, Any]:
-    """What the table of runs has: the quality of the best epoch on the validation nodes, by `train.metric`."""
+    """What the table of runs has: the quality of the best epoch on the validation nodes, by the metric of the task."""
     about = run.point | {"seed": run.seed}
     if summary is None:
         return about | {"metric": "", "validation": None, "epoch": None, "seconds": None}

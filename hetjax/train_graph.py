@@ -111,7 +111,10 @@ def _arguments(options: dict[str, Any]) -> list[str]:
         taken = set(short)
         for name in (name for name in group if name.split(".")[1] not in taken and name != "task.name"):
             short.setdefault(name.split(".")[1], []).append(name)
-    chosen = {options.get("model", options.get("model.name")), options.get("strategy", options.get("mesh.strategy"))}
+    chosen = {
+        options.get(last, options.get(full, ""))
+        for last, full in (("model", "model.name"), ("strategy", "mesh.strategy"), ("task", "task.name"))
+    }
     arguments = []
     for name, value in options.items():
         matches = [name] if name in full or name in renamed.old_names() else short.get(name, [])

@@ -302,7 +302,12 @@ def test_the_site_builds(tmp_path):
         assert not re.search(r'(src=|rel="(stylesheet|preconnect)" href=|@import )"?(https?:)?//', text), page
     index = json.loads((tmp_path / "search" / "search_index.js").read_text().removeprefix("var __index = "))
     assert {"Early stopping", "Class weights", "Missing values"} <= {section["title"] for section in index["docs"]}
-    assert re.split(index["config"]["separator"], "train.class_weights") == ["train", "class", "weights"]
+    assert re.split(index["config"]["separator"], "node_classification.class_weights") == [
+        "node",
+        "classification",
+        "class",
+        "weights",
+    ]
     assert (tmp_path / "iframe-worker.js").exists()  # by which the search runs where the site is opened from the disk
     configuration = (tmp_path / "reference" / "configuration.html").read_text()
     assert all(f"<code>{key}</code>" in configuration for key in KEYS)

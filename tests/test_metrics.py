@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, average_precision_score, f1_score, log_loss, roc_auc_score
 
-from hetjax.options.config import Config, Train
+from hetjax.options.config import Config
+from hetjax.options.owners import made_task
 from hetjax.tasks.metrics import STEPS, best_threshold, quality
 from hetjax.tasks.node_classification import NodeClassification
 from hetjax.tasks.ranking import average_precision, roc_auc
@@ -155,7 +156,7 @@ def test_average_precision_by_hand():
 
 def by(metric):
     """A task whose epochs are chosen by a metric."""
-    return NodeClassification(random_graph(), Config(train=Train(metric=metric)))
+    return NodeClassification(random_graph(), Config(task=made_task(metric=metric)))
 
 
 def test_roc_auc_by_hand():

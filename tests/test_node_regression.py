@@ -93,7 +93,7 @@ def test_what_is_no_number_is_said():
     named = hetjax.from_arrays({("a", "r", "a"): ([0], [1])}, labels={"a": ["x", "y", "x", "y"]})
     with pytest.raises(InputError, match="names of classes, not numbers"):
         NodeRegression(named, Config())
-    with pytest.raises(InputError, match="all .* training nodes have the value 7"):
+    with pytest.raises(InputError, match="the training nodes, .*, all have the value 7"):
         NodeRegression(
             hetjax.from_arrays({("a", "r", "a"): ([0], [1])}, labels={"a": [7.0] * 9}, numbers=True), Config()
         )

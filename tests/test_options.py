@@ -14,9 +14,11 @@ from hetjax.kernels import tables
 from hetjax.kernels.adamw import AdamW
 from hetjax.kernels.tables import RowAdam, Shape, Table
 from hetjax.options.config import Config, Train
+from hetjax.options.owners import made_task
 from hetjax.sharding.trainer import schedule
 from hetjax.system.eager import eagerly
 from hetjax.system.errors import InputError
+from hetjax.tasks.declared.node_classification import Options
 from hetjax.tasks.node_classification import NodeClassification, class_weights, cross_entropy, weights_in_order
 from hetjax.training import run_options
 from tests.support.equivalence import several_labels
@@ -74,10 +76,12 @@ def test_weights_of_classes_have_the_mean_one_over_the_training_nodes():
     assert class_weights(first, "balanced") == (1, 1, 1)  # of which no training node has two
     several = several_labels(graph)
     assert np.mean(class_weights(several, "balanced")) == pytest.approx(1)
-    with pytest.raises(InputError, match="train.class_weights has 2 numbers != 3 classes"):
+    with pytest.raises(InputError, match="node_classification.class_weights has 2 numbers != 3 classes"):
         class_weights(graph, (1.0, 2.0))
-    with pytest.raises(InputError, match="train.class_weights is .*, and must be none, balanced, or numbers over 0"):
-        Train(class_weights=(1.0, 0.0))
+    with pytest.raises(
+        InputError, match="node_classification.class_weights is .*, and must be none, balanced, or numbers over 0"
+    ):
+        Options(class_weights=(1.0, 0.0))
 
 
 def test_weights_of_classes_are_given_by_name_in_any_order():
@@ -85,7 +89,7 @@ def test_weights_of_classes_are_given_by_name_in_any_order():
     named = dataclasses.replace(graph, names=Names(classes=Ids(["rare", "b=c", "usual"])))
 
     def in_order(graph, *weights):
-        return weights_in_order(graph, Train(class_weights=weights).class_weights)
+        return weights_in_order(graph, Options(class_weights=weights).class_weights)
 
     assert in_order(named, "usual=1", "b=c=0.5", "rare=2e1") == (20, 0.5, 1)
     assert in_order(graph, "2=1", "0=3", "1=2") == (3, 2, 1)
@@ -100,27 +104,31 @@ def test_weights_of_classes_are_given_by_name_in_any_order():
             for text in ("rare=inf", "rare=nan", "rare=-1", "1")
         ),
     ):
-        with pytest.raises(InputError, match=f"train.class_weights.*{words}"):
+        with pytest.raises(InputError, match=f"node_classification.class_weights.*{words}"):
             in_order(named, *weights)
 
 
 def test_weights_of_classes_by_name_on_command_lines_in_files_and_in_python(tmp_path):
     def read(*arguments):
-        return run_options.read(["--workdir", str(tmp_path / "run"), *arguments]).config.train.class_weights
+        return (
+            run_options.read(["--workdir", str(tmp_path / "run"), *arguments])
+            .config.task.own["node_classification"]
+            .class_weights
+        )
 
     file = tmp_path / "c.yaml"
     file.write_text("train:\n  class_weights: [a=2, 'b, c=1']\n", "utf-8")
     assert read("--config", str(file)) == ("a=2", "b, c=1")
-    assert read("--train.class_weights", "[a=2,b=1]") == ("a=2", "b=1")
-    assert read("--train.class_weights=[2,1]") == (2.0, 1.0)
+    assert read("--node_classification.class_weights", "[a=2,b=1]") == ("a=2", "b=1")
+    assert read("--node_classification.class_weights=[2,1]") == (2.0, 1.0)
     options = train_graph._arguments({"class_weights": {"a": 2, "b, c": 0.5}})
     assert read(*options) == ("a=2", "b, c=0.5")
     assert read(*train_graph._arguments({"class_weights": ["a=2", "b, c=1"]})) == ("a=2", "b, c=1")
     for wrong in ("{a: 2, b: 1}", "a=2,b=1", "ballanced", "3", "[a,b]", "[1,x]", "[[1],2]", "[inf,1]", "[1e400,1]"):
         with pytest.raises(
-            InputError, match=r"^train.class_weights is .* be none, balanced, or numbers over 0, one per"
+            InputError, match=r"^node_classification.class_weights is .* be none, balanced, or numbers over 0, one per"
         ):
-            read("--train.class_weights", wrong)
+            read("--node_classification.class_weights", wrong)
 
 
 RATES = "learning_rate", "feature_learning_rate", "l2", "weight_decay", "gradient_clip"
@@ -148,7 +156,7 @@ def test_a_rate_of_float32_is_taken():
 def test_smoothing_reaches_the_loss():
     graph = random_graph(3)
     _, trainer, static = setting(graph)
-    smooth = NodeClassification(graph, Config(train=Train(label_smoothing=0.2)))
+    smooth = NodeClassification(graph, Config(task=made_task(label_smoothing=0.2)))
     state, drawn = eagerly(trainer.init, np.int32(0)), whole_graph(graph, 2)
     learned = {name: table.rows for name, table in state.tables.items()}
     logits = jax.jit(trainer.model.apply)(state.params, drawn.batch.blocks, static | learned)[

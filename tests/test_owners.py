@@ -20,6 +20,7 @@ VALUES = {
     "exclude": ["label"], "node_types": "class", "igb_labels": "2K", "schema": "donor", "scale": 0.5, "classes": 7, "seed": 5,
     "bases": 3, "share_self": True, "one_hot": True, "output_heads": 2, "epsilon": 0.5, "learn_epsilon": True,
     "softmax": "relation", "output_layers": 4, "embedding_init": "uniform", "metapath_norm": "together",
+    "metric": "loss", "threshold": "validation", "class_weights": "balanced", "label_smoothing": 0.5,
 }  # fmt: skip
 MOVED = [(old, owner, new) for old, names in renamed.old_names().items() for owner, new in names.items()]
 
@@ -68,11 +69,12 @@ def test_an_old_name_is_read_as_the_new_one(tmp_path, monkeypatch, old, owner, n
             assert new in given_options(given) and old not in given_options(given)
             assert lines == words
         assert flat(as_dict(config_of(file)))[new] in (value, tuple(value) if isinstance(value, list) else value)
-    if section == "model":
+    if section != "data":
+        member = chooser.split(".")[0]
         for name in (old, new):
-            arguments = train_graph._arguments({"model": owner, name: value})
+            arguments = train_graph._arguments({member: owner, name: value})
             assert found(parse(sections, arguments, "x", "", {})[0], new) == value
-        assert train_graph._arguments({"model": owner, key: value})[1].startswith(f"--{new}=")
+        assert train_graph._arguments({member: owner, key: value})[1].startswith(f"--{new}=")
 
 
 def test_a_whole_configuration_of_before_is_read(tmp_path):
@@ -124,9 +126,14 @@ def test_help_lists_the_sections_that_are_chosen():
         return sections.keys() - SECTIONS.keys(), lines
 
     sections, lines = listed()
-    assert sections == {"synthetic", "rgcn", "raf"} and len(lines) == 3
+    assert sections == {"synthetic", "rgcn", "raf", "node_classification"} and len(lines) == 4
     assert lines[1] == "--model.name NAME --help lists the options of a model: hgt, sehgnn, gin, gat, gatv2."
-    assert listed(data_format="igb", model_name="gcn", mesh_strategy="tensor")[0] == {"igb", "tensor"}
+    assert lines[3] == "--task.name NAME --help lists the options of a task: node_regression."
+    assert listed(data_format="igb", model_name="gcn", mesh_strategy="tensor")[0] == {
+        "igb",
+        "tensor",
+        "node_classification",
+    }
 
 
 def test_mistyped_old_names_lead_to_the_new_ones():

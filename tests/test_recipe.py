@@ -90,7 +90,7 @@ def two_classes(validation: list[int]):
 def test_an_area_is_chosen_where_validation_nodes_have_one(tmp_path, monkeypatch, validation, ordered):
     """And a run without an option trains all the same."""
     graph = two_classes(validation)
-    assert ("train.metric" in chosen(graph)) == ordered
+    assert ("node_classification.metric" in chosen(graph)) == ordered
     store.save(graph, tmp_path / "graph")
     monkeypatch.setattr(choices, "_epochs", lambda *_: iter([choices.Choice("train.epochs", 1, "a test")]))
     main([f"--data.path={tmp_path / 'graph'}", "--data.format=store", f"--workdir={tmp_path / 'run'}"])
@@ -102,7 +102,7 @@ def test_an_area_is_not_chosen_of_validation_nodes_that_are_given_back():
     for given, ordered in ((set(), False), ({"rdf.validation_fraction"}, True)):
         config = Config(data=Data(format="rdf", path="x"))
         keys = {choice.key for choice in choices.choose(config, bare, given)}
-        assert ("train.metric" in keys) == ordered and ("rdf.validation_fraction" in keys) != ordered
+        assert ("node_classification.metric" in keys) == ordered and ("rdf.validation_fraction" in keys) != ordered
 
 
 def test_labels_are_no_inputs_of_a_model_that_folds_no_relation_to_them(tmp_path, monkeypatch):
@@ -204,7 +204,10 @@ def test_choices_are_of_the_kind_of_graph():
     assert chosen(bare)["rgcn.one_hot"] and chosen(bare)["model.name"] == "rgcn"
     assert chosen(homogeneous())["model.name"] == "gcn" and not chosen(homogeneous())["model.head"]
     typed = chosen(random_graph())
-    assert "train.threshold" not in typed and chosen(several_labels(random_graph()))["train.threshold"] == "validation"
+    assert (
+        "node_classification.threshold" not in typed
+        and chosen(several_labels(random_graph()))["node_classification.threshold"] == "validation"
+    )
     assert typed["model.norm"] == "layer" and typed["model.input_projection"] and typed["sampling.mode"] == "full"
 
 
@@ -521,8 +524,18 @@ ALONE = {
     **{"rgcn.one_hot": True, "model.heads": 8, "model.norm": "none", "model.residual": False, "model.decoupled": True},
     **{"model.input_projection": True, "model.feature_init": "glorot", "gin.epsilon": 0.5, "model.name": "sehgnn"},
     **{"sampling.fanout": (5, 5, 5), "sampling.batch_size": 16, "sampling.mode": "minibatch"},
-    **{"train.epochs": 3, "train.patience": 20, "train.class_weights": "balanced", "train.learning_rate": 0.1},
-    **{"train.weight_decay": 0.1, "train.steps_per_epoch": 2, "train.metric": "macro_f1", "cache.policy": "hotness"},
+    **{
+        "train.epochs": 3,
+        "train.patience": 20,
+        "node_classification.class_weights": "balanced",
+        "train.learning_rate": 0.1,
+    },
+    **{
+        "train.weight_decay": 0.1,
+        "train.steps_per_epoch": 2,
+        "node_classification.metric": "macro_f1",
+        "cache.policy": "hotness",
+    },
     **{"data.label_inputs": True, "data.metapath_hops": 1},
 }
 
@@ -603,9 +616,9 @@ def test_what_cannot_be_is_refused_before_anything_is_chosen(tmp_path, monkeypat
     read = [f"--data.path={tmp_path / 'graph'}", "--data.format=store", f"--workdir={tmp_path / 'run'}"]
     for more, words in (
         (["--train.patience=3"], "train.patience is 3, and there are no validation nodes"),
-        (["--train.class_weights=[1,2]"], "train.class_weights has 2 numbers != 3 classes"),
+        (["--node_classification.class_weights=[1,2]"], "node_classification.class_weights has 2 numbers != 3 classes"),
         (["--sampling.fanout=[2,2]", "--model.layers=3"], "has 2 numbers != 3 of model.layers"),
-        (["--train.metric=roc_auc"], "of the 0 validation nodes there is no class"),
+        (["--node_classification.metric=roc_auc"], "of the 0 validation nodes there is no class"),
     ):
         with pytest.raises(InputError, match=words):
             main([*read, *more])

@@ -113,7 +113,7 @@ def test_of_too_few_validation_nodes_nothing_is_learned():
     ("kind", "options"),
     [
         ("features tell", ()),
-        ("several labels", ("--train.threshold=validation",)),
+        ("several labels", ("--node_classification.threshold=validation",)),
         ("edges tell", ("--data.label_inputs=true",)),
         ("several labels", METAPATHS),
     ],
@@ -282,7 +282,7 @@ def test_a_stack_keeps_the_weights_of_the_classes():
 
 def test_a_run_with_class_weights_is_stacked_by_them(tmp_path):
     graph = rare(1)
-    more = "--train.class_weights=balanced", "--train.epochs=30", "--train.learning_rate=0.03"
+    more = "--node_classification.class_weights=balanced", "--train.epochs=30", "--train.learning_rate=0.03"
     run(graph, tmp_path / "run", *more)
     ids = graph.splits["test"]
     with_stack = Trained(tmp_path / "run").predict().logits[ids]

@@ -20,14 +20,14 @@ from hetjax.tasks.class_scores import per_class
 OUT = Path(__file__).parent / "results" / "imbalance.csv"
 RARE = 1
 KIND = Kind(0.5, "few words", (Other("none", 0.5, 3),), shares=(0.93, 0.07), per_class=0, training=1000, nodes=4000)
-BALANCED = {"train.class_weights": "balanced"}
+BALANCED = {"node_classification.class_weights": "balanced"}
 CASES = {
     "nothing given": {},
     "class_weights balanced": BALANCED,
     "stacking false": {"train.stacking": "false"},
     "class_weights balanced, stacking false": BALANCED | {"train.stacking": "false"},
-    "metric average_precision": {"train.metric": "average_precision"},
-    "metric macro_f1": {"train.metric": "macro_f1"},
+    "metric average_precision": {"node_classification.metric": "average_precision"},
+    "metric macro_f1": {"node_classification.metric": "macro_f1"},
 }
 SCORES = "recall", "precision", "f1", "accuracy", "roc_auc", "average_precision"
 

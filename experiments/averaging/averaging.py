@@ -8,6 +8,7 @@ The options are those of the examples; every epoch is evaluated on the whole gra
 the epochs between two averages; 0 is training on the whole graph. Splits are the public ones (of Coauthor-Physics one drawn as Shchur et al. do), so seeds differ in weights and dropout.
 """
 
+from hetjax.options import owners
 from hetjax.system import runtime
 
 if __name__ == "__main__":
@@ -95,7 +96,9 @@ def run(config: Config, graph: HetGraph) -> dict[str, Any]:
         whole = engine.gather(state)
         learned = {t: np.asarray(table.rows) for t, table in whole.tables.items()}
         logits = np.asarray(apply(jax.device_put(whole.params), blocks, static | learned))
-        done.validated(scores(logits, graph, "validation"), epoch, config.train.metric)
+        done.validated(
+            scores(logits, graph, "validation"), epoch, owners.own(config.task, "node_classification").metric
+        )
         if done.best and done.best["epoch"] == done.epoch:
             test = scores(logits, graph, "test")
     assert done.best

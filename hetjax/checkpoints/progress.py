@@ -31,7 +31,7 @@ class Progress:
       epoch: the epoch under way, from 0.
       step: steps of it that are done.
       loss_sum, nodes: over the seeds of those steps.
-      best: step, epoch and quality of the checkpoint that is best by `train.metric` on the validation nodes, if there was one.
+      best: step, epoch and quality of the checkpoint that is best by the metric of the task on the validation nodes, if there was one.
       metrics_bytes: size of `metrics.jsonl`.
       graph: digest of the graph; a run does not continue on another graph.
       capacities: of the batches, so that a resumed run has the same shapes.

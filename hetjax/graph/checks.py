@@ -1,5 +1,7 @@
 """Checks of a graph's arrays, each by one line that names the first wrong value and its place."""
 
+from typing import Any
+
 import numpy as np
 
 from hetjax.graph import csc as csc_format
@@ -13,7 +15,7 @@ FEATURE_TYPES = tuple(
 )  # exact in float32
 
 
-def whole_numbers(values, place: str, kinds: str = "iu") -> np.ndarray:
+def whole_numbers(values: Any, place: str, kinds: str = "iu") -> np.ndarray:
     """Return an array of whole numbers, of the kinds of dtype given; an empty one may be of any.
 
     Raises:

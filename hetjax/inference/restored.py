@@ -99,7 +99,7 @@ def _check_options(file: Path, config: Config) -> None:
     """Raise an InputError where `config.yaml` was edited since the run's checkpoints were written."""
     newest = next(Checkpoints(file.parent / "checkpoints").newest_first(), None)
     noted = newest.noted("options", dict) if newest else {}
-    chosen = {"data.format": config.data.format, "model.name": config.model.name}
+    chosen = {"data.format": config.data.format, "model.name": config.model.name, "task.name": config.task.name}
     trained, edited = renamed.renamed(noted, chosen), flat(as_dict(config))
     for key in sorted(trained.keys() & edited.keys() - set(FREE_DATA)):
         if trained[key] != edited[key]:

@@ -15,7 +15,7 @@ from jsonargparse import ArgumentParser
 from jsonargparse.typing import register_type
 
 from hetjax.options import owners, reference, renamed
-from hetjax.options.config import CLASS_WEIGHTS, SECTIONS, Bytes, Config, check_numbers, flat
+from hetjax.options.config import SECTIONS, Bytes, Config, check_numbers, flat
 from hetjax.options.names import hint
 from hetjax.system import runtime, yaml_file
 from hetjax.system.errors import InputError, ending, nearest, reading, short
@@ -66,11 +66,7 @@ class Parser(ArgumentParser):
             text,
         )
         if several:
-            kind = (
-                CLASS_WEIGHTS
-                if several["key"] == "train.class_weights"
-                else KINDS["int" if "<class 'int'>" in text else "float"]
-            )
+            kind = owners.expected(several["key"]) or KINDS["int" if "<class 'int'>" in text else "float"]
             text = f"{several['key']} is {several['value']}, and should be {kind}"
         missing = re.fullmatch(r"the following arguments are required: (.+)", text)
         if missing:
@@ -230,10 +226,9 @@ def config_of(file: Path) -> Config:
     Nothing that the file names is imported.
     """
     shared = {name: section for name, section in SECTIONS.items() if name != "mesh"}
-    sections = read_sections(file, shared | owners.sections(owners.READER) | owners.sections(owners.MODEL))
+    sections = read_sections(file, shared | owners.chooser_sections())
     try:
-        chosen = {"data": owners.data_of(sections), "model": owners.model_of(sections)}
-        return Config(**{name: sections[name] for name in shared} | chosen)
+        return Config(**{name: sections[name] for name in shared} | owners.choosers_of(sections))
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
 

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from hetjax.options.check import SHOWN, require
-from hetjax.system.errors import InputError, short
+from hetjax.options.check import require
+from hetjax.system.errors import InputError
 
 DATA_FOLDER = "HETJAX_DATA"
 MOST_WIDTH, MOST_THREADS = 2**16, 64
@@ -36,7 +36,6 @@ PLACES = get_args(Place)
 Mode = Literal["minibatch", "full"]  # of sampling
 Policy = Literal["none", "hotness", "miss_penalty", "optimal"]  # how node types share a cache
 UNBOUNDED = Bytes(-1)
-CLASS_WEIGHTS = "none, balanced, or numbers over 0, one per class, as [2,1] or [CLASS=2,CLASS=1]"
 MOST_FLOAT = 3.4e38  # about the largest number in float32, in which a model is trained
 
 
@@ -81,13 +80,24 @@ class SharedData:
 
 
 @dataclass(frozen=True)
-class Task:
-    """What is predicted, and of which nodes."""
+class SharedTask:
+    """Task: what is predicted, and of which nodes."""
 
     name: str = "node_classification"
     """what is predicted: node_classification; node_regression, a number of each node; or MODULE:NAME of a task of one's own"""
     target: str = ""
     """the column of labels that is predicted, such as paper.year, or the node type of the only one; unset: the graph's own"""
+
+
+@dataclass(frozen=True)
+class Task(SharedTask):
+    """The options of `task`, with those of the task that is chosen.
+
+    Attributes:
+      own: the sections of options that tasks own, by name; a section that is absent has its defaults.
+    """
+
+    own: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -214,8 +224,6 @@ class Train:
     """which weights the L2 penalty is on; first: the first layer's, as in the papers of GCN and R-GCN; all: every layer's, the projection's and the head's, as in the paper of GAT"""
     weight_decay: float = 0.0
     """weight decay, decoupled as in AdamW, of all weights and of the learnable features that a batch reads"""
-    label_smoothing: float = 0.0
-    """share of every label that is spread evenly over the classes"""
     gradient_clip: float = 0.0
     """largest global norm of the gradients; larger ones are scaled down to it; 0: no bound"""
     schedule: Literal["constant", "cosine", "step"] = "constant"
@@ -228,12 +236,6 @@ class Train:
     """steps over which both learning rates rise to what they are; 0: none"""
     on_divergence: Literal["stop", "back"] = "stop"
     """stop: a loss that is not finite ends the run with an error; back: after it, or a steep rise, the run goes back to its best epoch, with a tenth of both learning rates, up to four times"""
-    metric: Literal["accuracy", "micro_f1", "macro_f1", "roc_auc", "average_precision", "loss"] = "micro_f1"
-    """the metric on the validation nodes that chooses the best epoch; micro_f1: for one label a node the accuracy; roc_auc, average_precision: means over more than two classes; ties: the lowest loss"""
-    threshold: Literal["half", "validation"] = "half"
-    """where a node may have several labels, the probability above which one is predicted; half: 0.5; validation: the one, in steps of 0.01, that gives the highest micro-F1 on the validation nodes"""
-    class_weights: Literal["none", "balanced"] | tuple[float, ...] | tuple[str, ...] = "none"
-    """weights of the classes in the training loss, of which the ratios count; balanced: one over the training nodes of the class; or a number per class, in their order or as CLASS=NUMBER"""
     accuracy_nodes: int = 10_000
     """most training nodes, evenly spread, that train_accuracy is measured on, with the validation nodes and from full neighbourhoods; 0: none, and no train_accuracy"""
     init_from: str = ""
@@ -266,7 +268,6 @@ class Train:
             require(getattr(self, name) >= 1, f"train.{name}", getattr(self, name), "at least 1")
         require(self.schedule_epochs >= 1, "train.schedule_epochs", self.schedule_epochs, "at least 1")
         require(0 < self.schedule_factor <= 1, "train.schedule_factor", self.schedule_factor, "in (0, 1]")
-        require(0 <= self.label_smoothing < 1, "train.label_smoothing", self.label_smoothing, "in [0, 1)")
         counts = "steps_per_epoch", "checkpoint_steps", "patience", "accuracy_nodes", "warmup_steps"
         for name in (*counts, "checkpoint_seconds", "weight_decay", "gradient_clip", "l2"):
             require(getattr(self, name) >= 0, f"train.{name}", getattr(self, name), "at least 0")
@@ -278,32 +279,6 @@ class Train:
         require(self.learning_rate > 0, "train.learning_rate", self.learning_rate, "over 0")
         rate = self.feature_learning_rate
         require(rate is None or rate >= 0, "train.feature_learning_rate", rate, "at least 0")
-        weights = self.class_weights
-        if not isinstance(weights, str):
-            named = named_weights(weights)
-            numbers = named.values() if named else map(float, weights)
-            fits = all(0 < weight < math.inf for weight in numbers)
-            require(fits, "train.class_weights", weights, CLASS_WEIGHTS)
-
-
-def named_weights(weights: tuple) -> dict[str, float]:
-    """Return `train.class_weights` given as CLASS=NUMBER by class; empty where they are numbers alone.
-
-    Raises:
-      InputError: a text is not of that form, or names a class a second time.
-    """
-    found: dict[str, float] = {}
-    for text in weights if any(isinstance(weight, str) for weight in weights) else ():
-        name, _, number = str(text).rpartition("=")
-        try:
-            weight = float(number)
-        except ValueError:
-            weight = math.nan
-        require(bool(name) and 0 < weight < math.inf, "train.class_weights", list(weights), CLASS_WEIGHTS)
-        if name in found:
-            raise InputError(f"train.class_weights is {short(str(list(weights)), SHOWN)}, and names {name!r} twice")
-        found[name] = weight
-    return found
 
 
 @dataclass(frozen=True)
@@ -457,7 +432,7 @@ SECTIONS: dict[str, type] = {
     "train": Train,
     "mesh": Mesh,
     "cache": Cache,
-    "task": Task,
+    "task": SharedTask,
 }  # those that every run has
 
 
@@ -483,7 +458,7 @@ def as_dict(config: Any) -> dict:
     """Nested plain dictionaries and lists, as YAML holds them; of a `Config` a dictionary per section."""
     values = asdict(config) if is_dataclass(config) and not isinstance(config, type) else dict(config)
     values |= values.pop("strategies", {})
-    for chooser in ("data", "model"):
+    for chooser in ("data", "model", "task"):
         if isinstance(values.get(chooser), dict):
             values |= values[chooser].pop("own", {})
     values |= values.pop("own", {})

@@ -1,4 +1,4 @@
-"""Sections of options that one reader, one model or one strategy owns: which there are, and whether they go with what is chosen."""
+"""Sections of options that one reader, one model, one strategy or one task owns: which there are, and whether they go with what is chosen."""
 
 import importlib
 import importlib.util
@@ -7,7 +7,7 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, NamedTuple, get_args, get_type_hints
 
-from hetjax.options.config import SECTIONS, Config, Data, Model, SharedData, SharedModel, changed
+from hetjax.options.config import SECTIONS, Config, Data, Model, SharedData, SharedModel, SharedTask, Task, changed
 from hetjax.system.errors import InputError
 
 
@@ -51,7 +51,18 @@ STRATEGY = Kind(
     "hetjax.sharding.{}.declared",
     ("single", "raf", "vanilla", "dependency", "tensor", "averaging"),
 )
-KINDS = (READER, MODEL, STRATEGY)
+TASK = Kind(
+    "task.name",
+    "task",
+    "hetjax.tasks.declared.{}",
+    ("node_classification", "node_regression"),
+)
+KINDS = (READER, MODEL, STRATEGY, TASK)
+CHOOSERS: tuple[tuple[str, Kind, type, type], ...] = (
+    ("data", READER, Data, SharedData),
+    ("model", MODEL, Model, SharedModel),
+    ("task", TASK, Task, SharedTask),
+)  # sections of a `Config` that hold those of a member: the kind, the class, and the class of the shared options
 
 
 @cache
@@ -68,7 +79,12 @@ def sections(kind: Kind) -> dict[str, type]:
 
 def all_sections() -> dict[str, type]:
     """Return the shared sections and those of all built-in members, by their names."""
-    return SECTIONS | sections(READER) | sections(MODEL) | sections(STRATEGY)
+    return SECTIONS | chooser_sections() | sections(STRATEGY)
+
+
+def chooser_sections() -> dict[str, type]:
+    """Return the sections that built-in readers, models and tasks own, by their names."""
+    return sections(READER) | sections(MODEL) | sections(TASK)
 
 
 def kind_of(section: str) -> Kind | None:
@@ -76,11 +92,18 @@ def kind_of(section: str) -> Kind | None:
     return next((kind for kind in KINDS if section in sections(kind)), None)
 
 
-def own(data_or_model: Data | Model, name: str) -> Any:
-    """Return a section of a `Data` or a `Model`, with its defaults where it is absent; None if no member of that name has one."""
-    kind = READER if isinstance(data_or_model, Data) else MODEL
+def expected(key: str) -> str:
+    """Return what an error says that an option should be, where its field says so; else nothing."""
+    section, _, name = key.partition(".")
+    found = {field.name: field for field in fields(all_sections().get(section, SharedTask))}
+    return found[name].metadata.get("expected", "") if name in found else ""
+
+
+def own(chooser: Data | Model | Task, name: str) -> Any:
+    """Return a section of a `Data`, a `Model` or a `Task`, with its defaults where it is absent; None if no member of that name has one."""
+    kind = next(kind for _, kind, of, _ in CHOOSERS if isinstance(chooser, of))
     options = sections(kind).get(name)
-    return data_or_model.own.get(name) or (options and options())
+    return chooser.own.get(name) or (options and options())
 
 
 def reader_options(data: Data) -> Any:
@@ -91,13 +114,13 @@ def reader_options(data: Data) -> Any:
 def chosen_own(kind: Kind, chosen: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the sections of a kind that go with the chosen member, from those that are given.
 
-    A model of a user's own takes the options of any built-in one that it has: `models.options` checks them.
+    A model of a user's own takes the options of any built-in one that it has, which `models.options` checks; and a task likewise.
 
     Raises:
       InputError: an option of another member is set.
     """
     known = sections(kind)
-    if kind is MODEL and ":" in chosen:
+    if kind in (MODEL, TASK) and ":" in chosen:
         return {name: section for name, section in given.items() if name in known and changed(section)}
     for name, section in given.items():
         for key, value in changed(section).items() if name in known and name != chosen else ():
@@ -106,23 +129,22 @@ def chosen_own(kind: Kind, chosen: str, given: Mapping[str, Any]) -> dict[str, A
 
 
 def data_of(given: Mapping[str, Any]) -> Data:
-    """Return the `Data` of sections by name.
+    """Return the `Data` of sections by name, as `choosers_of`."""
+    return choosers_of(given)["data"]
+
+
+def choosers_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the `Data`, the `Model` and the `Task` of sections by name.
 
     Raises:
-      InputError: an option of another reader is set.
+      InputError: an option of another reader, model or task is set.
     """
-    shared = given.get("data") or SharedData()
-    return Data(**_keys(shared, SharedData), own=chosen_own(READER, shared.format, given))
-
-
-def model_of(given: Mapping[str, Any]) -> Model:
-    """Return the `Model` of sections by name.
-
-    Raises:
-      InputError: an option of another model is set.
-    """
-    shared = given.get("model") or SharedModel()
-    return Model(**_keys(shared, SharedModel), own=chosen_own(MODEL, shared.name, given))
+    found = {}
+    for name, kind, made, shared in CHOOSERS:
+        section = given.get(name) or shared()
+        chosen = getattr(section, kind.chooser.split(".")[1])
+        found[name] = made(**_keys(section, shared), own=chosen_own(kind, chosen, given))
+    return found
 
 
 def _keys(section: Any, kind: type) -> dict[str, Any]:
@@ -146,7 +168,7 @@ def made_model(**options: Any) -> Model:
         if owner is None:
             raise InputError(f"model {name} has no option {key!r}")
         found.setdefault(owner, {})[key] = options[key]
-    return model_of({s: sections(MODEL)[s](**v) if isinstance(v, dict) else v for s, v in found.items()})
+    return choosers_of({s: sections(MODEL)[s](**v) if isinstance(v, dict) else v for s, v in found.items()})["model"]
 
 
 def made_data(format: str = SharedData.format, **options: Any) -> Data:
@@ -163,7 +185,15 @@ def made_data(format: str = SharedData.format, **options: Any) -> Data:
 
 def sections_of(config: Config) -> dict[str, Any]:
     """Return the sections of a configuration by name, those of members too."""
-    shared = {name: getattr(config, name) for name in SECTIONS}
-    shared["data"] = SharedData(**_keys(config.data, SharedData))
-    shared["model"] = SharedModel(**_keys(config.model, SharedModel))
-    return shared | dict(config.data.own) | dict(config.model.own) | dict(config.strategies)
+    found = {name: getattr(config, name) for name in SECTIONS}
+    for name, _, _, shared in CHOOSERS:
+        found |= {name: shared(**_keys(found[name], shared))} | dict(found[name].own)
+    return found | dict(config.strategies)
+
+
+def made_task(name: str = SharedTask.name, **options: Any) -> Task:
+    """Return a `Task` of options by their last names, shared ones and those of the task that `name` chooses."""
+    shared = {key.name for key in fields(SharedTask)}
+    own = {key: value for key, value in options.items() if key not in shared}
+    taken = SharedTask(name=name, **{key: value for key, value in options.items() if key in shared})
+    return choosers_of({"task": taken} | ({name: sections(TASK)[name](**own)} if own else {}))["task"]

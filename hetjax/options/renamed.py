@@ -1,4 +1,4 @@
-"""Names that options had before they moved to the section of their reader or model: they are still read, with a line that gives the new one."""
+"""Names that options had before they moved to the section of their reader, model or task: they are still read, with a line that gives the new one."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
@@ -6,10 +6,10 @@ from functools import cache
 from typing import Any
 
 from hetjax.options.config import SECTIONS
-from hetjax.options.owners import KINDS, MODEL, READER, Kind, sections
+from hetjax.options.owners import KINDS, MODEL, READER, TASK, Kind, sections
 from hetjax.system.logs import log
 
-BEFORE = {"data": READER, "model": MODEL}  # the sections that options were in
+BEFORE = {"data": READER, "model": MODEL, "train": TASK}  # the sections that options were in
 _told: set[str] = set()
 
 
@@ -32,7 +32,7 @@ def new_name(key: str, chosen: Mapping[str, str]) -> str:
 
     Args:
       key: `section.key`, an old name or one that is in use.
-      chosen: the reader and the model by `data.format` and `model.name`.
+      chosen: the reader, the model and the task by `data.format`, `model.name` and `task.name`.
     """
     owners = old_names().get(key)
     if not owners:

@@ -27,7 +27,7 @@ from hetjax.system.logs import counted
 from hetjax.tasks import registry as tasks
 from hetjax.tasks import stacking
 from hetjax.tasks.ranking import AREAS
-from hetjax.tasks.task import OPTIONS
+from hetjax.tasks.task import OF_CLASSES, OPTIONS
 
 WHOLE_EDGES, WHOLE_VALUES = 3_000_000, 400_000_000  # of a graph that is trained on as a whole
 ONE_HOT_NODES = 100_000
@@ -53,8 +53,8 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
     Args:
       ahead: where what was computed to choose is left for who needs it later.
     """
-    not_read = OPTIONS - tasks.find(config.task.name).options  # by the task
-    given = given | not_read
+    read = tasks.find(config.task.name).options
+    given = given | (OPTIONS - read)
     about, paths = statistics(graph), list(_paths(config, graph, given))
     config = applied(config, paths)
     undirected = f"{config.data.format}.undirected"
@@ -64,11 +64,18 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
         edges, values = expected_sizes(graph, config.data.metapath_hops, config.data.metapath_label_hops)
         about = replace(about, plain=False, edges=edges, values=values)
     yield from paths
-    metric = [] if "train.metric" in given else list(_metric(about, config, graph, given))
+    metric = [] if "node_classification.metric" in given else list(_metric(about, config, graph, given))
     kinds = inputs.kinds_of(graph)
     says = None
-    if not given >= {"data.label_inputs", "model.name"} and not not_read:
-        says = judged(config, graph, given, metric[0].value if metric else config.train.metric, kinds, ahead)
+    if not given >= {"data.label_inputs", "model.name"} and read >= OF_CLASSES:
+        says = judged(
+            config,
+            graph,
+            given,
+            metric[0].value if metric else owners.own(config.task, "node_classification").metric,
+            kinds,
+            ahead,
+        )
     labels = [] if given & {"data.label_inputs", *DIVIDED} else list(_labels(about, config, graph, says))
     if config.data.label_inputs or any(choice.value for choice in labels):  # features of a type of its own
         about = replace(about, plain=False, bare=False)
@@ -102,7 +109,9 @@ def _all(
     yield mode
     yield Choice("data.normalize_features", *inputs.needed(graph, kinds))
     if graph.multilabel and about.validated:
-        yield Choice("train.threshold", "validation", "several labels a node: F1 is seldom highest at 0.5")
+        yield Choice(
+            "node_classification.threshold", "validation", "several labels a node: F1 is seldom highest at 0.5"
+        )
     if config.data.metapath_hops or name == "sehgnn":
         yield Choice("model.layers", 1, "metapaths have the hops")
     one_hot = about.bare and whole and about.nodes <= ONE_HOT_NODES and name == "rgcn"
@@ -187,7 +196,7 @@ def _metric(about: Statistics, config: Config, graph: HetGraph, given: Set[str])
     both = len(np.unique(graph.labels[graph.splits["validation"]])) == 2
     if skewed and both and not (about.bare and _none_held_out(about, config, given)):
         share = f"{100 * about.smallest:.0f} % of the training nodes"
-        yield Choice("train.metric", "roc_auc", f"two classes, the smaller with {share}")
+        yield Choice("node_classification.metric", "roc_auc", f"two classes, the smaller with {share}")
 
 
 def _labels(about: Statistics, config: Config, graph: HetGraph, says: Judged | None) -> Iterator[Choice]:
@@ -269,8 +278,8 @@ def _one_hot(about: Statistics, config: Config, given: Set[str]) -> Iterator[Cho
 
 def _none_held_out(about: Statistics, config: Config, given: Set[str]) -> bool:
     """Whether training nodes are so few that none become validation nodes, where neither the files nor an option say which, and none asks for some."""
-    options = config.train
-    asked = options.patience or options.metric in AREAS or options.threshold == "validation"
+    options, task = config.train, owners.own(config.task, "node_classification")
+    asked = options.patience or task.metric in AREAS or task.threshold == "validation"
     asked = asked or ("train.stacking" in given and options.stacking)
     few = about.seeds < FEW_SEEDS and config.data.format in HELD_OUT
     return few and not asked and f"{config.data.format}.validation_fraction" not in given

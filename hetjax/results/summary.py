@@ -97,7 +97,7 @@ def _stacking(run: Run) -> dict[str, Any]:
     """How the model's logits were weighed, and what it has without that; nothing, where they were not."""
     if not run.stacked:
         return {}
-    by_class = run.config.train.class_weights != "none"
+    by_class = owners.own(run.config.task, "node_classification").class_weights != "none"
     weights = dict(run.stacked.weights)
     about = {"weights": weights, "class_weights": by_class, "seconds": round(run.stacking_seconds, 2)}
     return about | {"model_alone": _alone(run, {})}

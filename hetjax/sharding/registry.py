@@ -71,19 +71,19 @@ def _of_users(name: str) -> "Strategy":
 def sections(name: str | None) -> dict[str, type]:
     """The sections of the configuration that members own: of all built-in ones, and of a strategy of a user's own."""
     users = declared(name) if name and name not in BUILT_IN else None
-    known = owners.sections(owners.READER) | owners.sections(owners.MODEL) | owners.sections(owners.STRATEGY)
+    known = owners.chooser_sections() | owners.sections(owners.STRATEGY)
     return known | ({users.name: users.Options} if users and users.Options else {})
 
 
 def config_of(given: Mapping[str, Any]) -> Config:
-    """A configuration from its sections by name, of which it keeps those of the reader, model and strategy that are chosen.
+    """A configuration from its sections by name, of which it keeps those of the reader, model, task and strategy that are chosen.
 
     Raises:
-      InputError: a key of another reader, model or strategy is set.
+      InputError: a key of another reader, model, task or strategy is set.
     """
     shared = {name: section for name, section in given.items() if name in SECTIONS}
-    chosen = {"data": owners.data_of(given), "model": owners.model_of(given)}
-    others = {*SECTIONS, *owners.sections(owners.READER), *owners.sections(owners.MODEL)}
+    chosen = owners.choosers_of(given)
+    others = {*SECTIONS, *owners.chooser_sections()}
     own = {name: section for name, section in given.items() if name not in others}
     strategy = declared(shared["mesh"].strategy).name
     for name, section in own.items():

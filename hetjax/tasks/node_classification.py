@@ -14,11 +14,13 @@ import optax
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.label_inputs import without_labels
 from hetjax.graph.names import Names
-from hetjax.options.config import Config, named_weights
+from hetjax.options import owners
+from hetjax.options.config import Config
 from hetjax.system.arrays import Array
 from hetjax.system.errors import InputError, nearest
 from hetjax.tasks import baselines, class_report, stacking
 from hetjax.tasks.baselines import measured
+from hetjax.tasks.declared.node_classification import Options, named_weights
 from hetjax.tasks.heads import LinearHead, PlainHead
 from hetjax.tasks.metrics import HALF, best_threshold, quality
 from hetjax.tasks.predictions import ClassPredictions, Predictions
@@ -26,7 +28,7 @@ from hetjax.tasks.quality import Quality
 from hetjax.tasks.ranking import AREAS, ordered_classes
 from hetjax.tasks.report_parts import Part
 from hetjax.tasks.shown import OF_BEFORE
-from hetjax.tasks.task import OPTIONS, Seeds, Task
+from hetjax.tasks.task import OF_CLASSES, Seeds, Task, own_options
 
 
 class Labels(NamedTuple):
@@ -61,25 +63,27 @@ class NodeClassification(Task):
     metrics = OF_BEFORE
     headline = "accuracy"
     beside = ("roc_auc",)
-    options = OPTIONS
+    options = OF_CLASSES | own_options("node_classification")
 
     def __init__(self, graph: HetGraph, config: Config):
         check_labels(graph, config)
-        self.metric, self.picks_threshold = config.train.metric, config.train.threshold == "validation"
-        self.compared_by = compared_by(config.train.metric)
+        own = options_of(config)
+        self.metric, self.picks_threshold = own.metric, own.threshold == "validation"
+        self.compared_by = compared_by(own.metric)
         self.roots, self.outputs = (graph.schema.target,), graph.schema.classes
         self.labels, self.several, self.splits = graph.labels, graph.multilabel, graph.splits
-        self.smoothing = config.train.label_smoothing
-        self.class_weights = class_weights(graph, weights_in_order(graph, config.train.class_weights))
+        self.smoothing = own.label_smoothing
+        self.class_weights = class_weights(graph, weights_in_order(graph, own.class_weights))
 
     @classmethod
     def check(cls, graph: HetGraph, config: Config) -> None:
         check_labels(graph, config)
-        if config.train.metric in AREAS:
-            check_ordered(graph, config.train.metric)
-        weights, classes = config.train.class_weights, graph.schema.classes
+        own = options_of(config)
+        if own.metric in AREAS:
+            check_ordered(graph, own.metric)
+        weights, classes = own.class_weights, graph.schema.classes
         if not isinstance(weights, str) and len(weights) != classes:
-            raise InputError(f"train.class_weights has {len(weights)} numbers != {classes} classes")
+            raise InputError(f"node_classification.class_weights has {len(weights)} numbers != {classes} classes")
 
     def examples(self, split: str) -> np.ndarray:
         return self.splits[split]
@@ -136,6 +140,11 @@ class NodeClassification(Task):
         return arrays.weights.sum()
 
 
+def options_of(config: Config) -> Options:
+    """Return the options of the task; defaults where another task is chosen."""
+    return owners.own(config.task, "node_classification")
+
+
 def check_labels(graph: HetGraph, config: Config) -> None:
     """Raise an InputError where labels are no classes, or not of the form that an option asks for."""
     if graph.numeric:
@@ -153,7 +162,7 @@ def check_ordered(graph: HetGraph, metric: str) -> None:
     positive = labels != 0 if graph.multilabel else labels[:, None] == np.arange(graph.schema.classes)
     if not len(ordered_classes(positive)):
         raise InputError(
-            f"train.metric is {metric}, and of the {len(labels)} validation nodes there is no class that some have and some have not"
+            f"node_classification.metric is {metric}, and of the {len(labels)} validation nodes there is no class that some have and some have not"
         )
 
 
@@ -191,7 +200,7 @@ def class_weights(graph: HetGraph, asked: str | Sequence[float] | Sequence[str])
     `balanced` weighs a class by one over how many training nodes have it; one that none has is not weighed.
 
     Args:
-      asked: as `train.class_weights`.
+      asked: as `node_classification.class_weights`.
 
     Raises:
       InputError: there are not as many numbers as classes.
@@ -202,13 +211,13 @@ def class_weights(graph: HetGraph, asked: str | Sequence[float] | Sequence[str])
     counts = labels.sum(axis=0, dtype=np.int64) if graph.multilabel else np.bincount(labels, minlength=classes)
     weights = 1 / np.maximum(counts, 1) if asked == "balanced" else np.array(asked, float)
     if len(weights) != classes:
-        raise InputError(f"train.class_weights has {len(weights)} numbers != {classes} classes")
+        raise InputError(f"node_classification.class_weights has {len(weights)} numbers != {classes} classes")
     mean = weights[counts > 0].mean() if graph.multilabel else (weights * counts).sum() / max(1, counts.sum())
     return tuple(float(weight) for weight in np.where(counts > 0, weights / mean, 1))
 
 
 def weights_in_order(graph: HetGraph, asked: str | Sequence[float] | Sequence[str]) -> Any:
-    """Return `train.class_weights` that are given by name as numbers, in the order of the classes; others as they are.
+    """Return `node_classification.class_weights` that are given by name as numbers, in the order of the classes; others as they are.
 
     Raises:
       InputError: a class is not known, or has no weight.
@@ -219,8 +228,12 @@ def weights_in_order(graph: HetGraph, asked: str | Sequence[float] | Sequence[st
     classes = graph.names.class_names(graph.schema.classes)
     for name in weights:
         if name not in classes:
-            raise InputError(f"train.class_weights: there is no class {name[:100]!r}{nearest(name, classes[:100])}")
+            raise InputError(
+                f"node_classification.class_weights: there is no class {name[:100]!r}{nearest(name, classes[:100])}"
+            )
     for name in classes:
         if name not in weights:
-            raise InputError(f"train.class_weights gives class {name[:100]!r} no weight, and every class needs one")
+            raise InputError(
+                f"node_classification.class_weights gives class {name[:100]!r} no weight, and every class needs one"
+            )
     return tuple(weights[name] for name in classes)

@@ -10,13 +10,14 @@ import numpy as np
 
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.names import Names
+from hetjax.options import owners
 from hetjax.options.config import Config
 from hetjax.system.arrays import Array
 from hetjax.system.errors import InputError
 from hetjax.tasks.heads import LinearHead, PlainHead
 from hetjax.tasks.predictions import NumberPredictions
 from hetjax.tasks.quality import Metric, Quality
-from hetjax.tasks.task import Seeds, Task
+from hetjax.tasks.task import Seeds, Task, own_options
 
 NAMES = {"rmse": "RMSE", "mae": "MAE", "r2": "R2", "loss": "loss"}
 METRICS = {name: Metric(label, "", higher=name == "r2") for name, label in NAMES.items()}
@@ -50,10 +51,12 @@ class NodeRegression(Task):
 
     outputs = 1
     metrics = METRICS
-    headline = metric = compared_by = "rmse"
+    options = own_options("node_regression")
+    headline = compared_by = "rmse"
 
     def __init__(self, graph: HetGraph, config: Config):
         self.roots, self.splits = (graph.schema.target,), graph.splits
+        self.metric = owners.own(config.task, "node_regression").metric
         if graph.multilabel or graph.names.classes is not None:
             what = "several labels a node" if graph.multilabel else "names of classes"
             raise InputError(f"task.name is node_regression, and the labels of {self.root} are {what}, not numbers")
@@ -63,7 +66,7 @@ class NodeRegression(Task):
         self.mean, self.deviation = (float(train.mean()), float(train.std())) if len(train) else (0.0, 1.0)
         if not self.deviation:
             raise InputError(
-                f"task.name is node_regression, and all {len(train)} training nodes have the value {self.mean:g}"
+                f"task.name is node_regression, and the training nodes, {len(train)}, all have the value {self.mean:g}"
             )
 
     def examples(self, split: str) -> np.ndarray:

@@ -9,6 +9,7 @@ It is a file of this package, or a class of a user's own (`registry`).
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.names import Names
+from hetjax.options import owners
 from hetjax.options.config import Config
 from hetjax.tasks.predictions import Predictions
 from hetjax.tasks.quality import Metric, Quality
@@ -37,12 +39,15 @@ class Seeds(NamedTuple):
     arrays: Any
 
 
-OPTIONS = frozenset(
-    {
-        *("train.metric", "train.threshold", "train.class_weights", "train.label_smoothing", "train.stacking"),
-        *("data.label_inputs", "data.metapath_label_hops", "model.logit_norm"),
-    }
-)  # keys of the configuration that some tasks alone read
+def own_options(name: str) -> frozenset[str]:
+    """Return the keys of the section that a built-in task owns."""
+    return frozenset(f"{name}.{key.name}" for key in fields(owners.sections(owners.TASK)[name]))
+
+
+OF_CLASSES = frozenset(
+    {"train.stacking", "data.label_inputs", "data.metapath_label_hops", "model.logit_norm"}
+)  # keys of shared sections that tasks about classes alone read
+OPTIONS = OF_CLASSES.union(*map(own_options, owners.sections(owners.TASK)))  # keys that some tasks alone read
 
 
 class Task(ABC):

@@ -83,7 +83,7 @@ def prepare(
     if checkpoint:
         progress.check_step(done, checkpoint, engine.batches.steps())
     done.graph = digest
-    shaping = {"data", "model", "task", *config.data.own, *config.model.own}
+    shaping = {"data", "model", "task", *config.data.own, *config.model.own, *config.task.own}
     done.options = {key: value for key, value in flat(as_dict(config)).items() if key.split(".")[0] in shaping}
     engine.batches.prepare(done.capacities)
     jax.eval_shape(engine.init_weights, engine.seed)  # what does not fit is said before anything is written

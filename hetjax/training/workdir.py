@@ -35,12 +35,14 @@ FIXED = {
     "sampling",
     "train",
     "task",
-    *owners.sections(owners.READER),
-    *owners.sections(owners.MODEL),
+    *owners.chooser_sections(),
 }  # sections that results depend on; others may change when a run is continued
 # Of these, what results do not depend on: `order_costs` is in checkpoints.
 FREE = "train.loggers", "train.order_costs", "train.checkpoint_seconds", "train.recipe", "sampling.threads"
-LATER = {"task.name": Task.name}  # options that runs of before do not record, and what they were
+LATER = {
+    "task.name": Task.name,
+    "task.target": Task.target,
+}  # options that runs of before do not record, and what they were
 MOST_SAID = 200  # characters of the names of options that differ
 EPOCHS = "train.epochs"  # which may become more, even of a run that is done, if no schedule is made for so many
 

@@ -1,0 +1,1 @@
+"""Options that one task alone has, a module per task; nothing here imports jax."""
