@@ -20,7 +20,7 @@ lint: $(VENV)/installed-test
 	$(RUN) -m mypy
 
 peers: $(PEERS)/installed
-	DGLBACKEND=pytorch $(PEERS)/bin/python -m tests.round_trips pyg dgl
+	DGLBACKEND=pytorch $(PEERS)/bin/python -m tests.support.round_trips pyg dgl
 
 build: $(VENV)/installed-test
 	rm -rf build dist

@@ -30,7 +30,7 @@ if __name__ == "__main__":
 
 import jax
 
-from tests.equivalence import GRAPHS, MODELS, alone, apart, floats, read_reference, write_reference
+from tests.support.equivalence import GRAPHS, MODELS, alone, apart, floats, read_reference, write_reference
 
 RESULTS = Path(__file__).parent / "results" / "accelerator_equivalence.csv"
 FIELDS = ("graph", "model", "mode", "placement", "bits", "device", "jax", "loss", "gradient", "state")

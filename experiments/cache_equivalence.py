@@ -20,14 +20,14 @@ from runs import ROOT, replace_rows
 
 sys.path.insert(0, str(ROOT))
 
-from tests import quick  # isort: split
+from tests.support import quick  # isort: split
 
 quick.compile_quickly()
 
 from tqdm import tqdm
 
-from tests.conftest import random_graph
-from tests.hosting import MODELS, config_of, same, trained
+from tests.support.graphs import random_graph
+from tests.support.hosting import MODELS, config_of, same, trained
 
 RELATIONS = ((1, 1), (2, 1), (1, 2), (4, 1), (2, 2))
 NODES = (

@@ -20,7 +20,7 @@ from runs import ROOT
 
 sys.path.insert(0, str(ROOT))
 
-from tests import quick  # isort: split
+from tests.support import quick  # isort: split
 
 quick.compile_quickly()
 
@@ -28,8 +28,8 @@ from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import setup
 from hetjax.system.errors import InputError
-from tests.equivalence import GRAPHS, MODELS, Errors, alone, floats, on_mesh, setting
-from tests.many import Case, compare_in
+from tests.support.equivalence import GRAPHS, MODELS, Errors, alone, floats, on_mesh, setting
+from tests.support.many import Case, compare_in
 
 RESULTS = Path(__file__).parent / "results" / "equivalence.csv"
 STRATEGIES = {"raf": ((2, 1), (4, 1), (1, 2), (2, 2), (1, 1)), "vanilla": ((1, 2), (1, 4))}

@@ -5,7 +5,7 @@
 Prints a line per case and way, and writes experiments/results/random_schemas.csv: relative errors of the loss, of the worst
 gradient (weights and learnable rows), and of the worst weight or table after four steps of Adam. Five cases in a row have
 five models, from case 1000 on eight in a row eight others, and from case 2000 on all of them, on graphs whose names, dtypes and
-types are odd, with schedules and warm-ups; tests/schemas.py says what is drawn. No numbers: the mesh has
+types are odd, with schedules and warm-ups; tests/support/schemas.py says what is drawn. No numbers: the mesh has
 more partitions or replicas than there is work, or is refused, or all gradients are zero but for rounding. All cases take
 hours on two cores, the smaller come first, and what the file has is not run again.
 """
@@ -23,13 +23,13 @@ from runs import ROOT
 
 sys.path.insert(0, str(ROOT))
 
-from tests import quick  # isort: split
+from tests.support import quick  # isort: split
 
 import jax
 
 quick.compile_quickly()
 
-from tests.schemas import BOUND, WAYS, Case, found, model_of, random_case
+from tests.support.schemas import BOUND, WAYS, Case, found, model_of, random_case
 
 RESULTS = Path(__file__).parent / "results" / "random_schemas.csv"
 ABOUT = ("case", "model", "types", "relations", "layers", "mode")

@@ -21,15 +21,15 @@ from runs import ROOT, read_rows, write_rows
 
 sys.path.insert(0, str(ROOT))
 
-from tests import quick  # isort: split
+from tests.support import quick  # isort: split
 
 import jax
 
 quick.compile_quickly()
 jax.config.update("jax_num_cpu_devices", 8)
 
-from tests.equivalence import GRAPHS, MODELS, Errors, alone, floats, on_mesh
-from tests.many import Case, compare_in
+from tests.support.equivalence import GRAPHS, MODELS, Errors, alone, floats, on_mesh
+from tests.support.many import Case, compare_in
 
 RESULTS = Path(__file__).parent / "results" / "tensor_equivalence.csv"
 ON = {

@@ -65,7 +65,10 @@ def main(arguments: Sequence[str]) -> None:
     if not processes.several and config.train.order_costs == "measured":
         precompile.before_measuring()
     alike_in_all = flat(as_dict(config)) | {"workdir": str(workdir), "hetjax": __version__}
-    alike_in_all |= {"jax": jax.__version__, "code": digests.of_code(config.model.name, config.mesh.strategy)}
+    alike_in_all |= {
+        "jax": jax.__version__,
+        "code": digests.of_code(config.model.name, config.task.name, config.mesh.strategy),
+    }
     with process_group(processes, alike_in_all) as group:
         config, ahead = recipe.resolve(config, arguments, workdir, group)
         train(config, workdir, group, ahead)

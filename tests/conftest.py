@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from tests import quick  # isort: split
+from tests.support import quick  # isort: split
 
 import jax
 import pytest
@@ -12,7 +12,9 @@ from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.kernels import segment
 from hetjax.kernels.native import platforms
-from tests.graphs import random_graph
+from tests.support.graphs import random_graph
+from tests.support.hybrid import kept  # noqa: F401 (a fixture)
+from tests.support.links import ends  # noqa: F401 (a fixture)
 
 
 @pytest.fixture(autouse=True, scope="session")

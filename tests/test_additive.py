@@ -10,7 +10,7 @@ from hetjax.kernels.additive import attend_additively
 from hetjax.kernels.native import platforms
 from hetjax.sampling.blocks import Adjacency, pad_adjacency
 from hetjax.sampling.whole import whole_graph
-from tests.conftest import random_graph
+from tests.support.graphs import random_graph
 
 
 @pytest.fixture(autouse=True)

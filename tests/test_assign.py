@@ -17,7 +17,7 @@ from hetjax.partition.cuts import pieces
 from hetjax.partition.metatree import Metatree
 from hetjax.partition.reports import report
 from hetjax.system.errors import InputError
-from tests.partitions import full, schemas
+from tests.support.partitions import full, schemas
 
 
 def divisions(items, parts):

@@ -33,7 +33,7 @@ from hetjax.sampling.sampler import group
 from hetjax.sampling.whole import whole_graph
 from hetjax.system import internals
 from hetjax.system.errors import InputError
-from tests.graphs import random_graph, readout, smaller_graph
+from tests.support.graphs import random_graph, readout, smaller_graph
 
 HEADS, WIDTH = 2, 6
 TYPES = ("paper", "author", "topic", "venue")

@@ -20,12 +20,11 @@ from hetjax.sharding.averaging.turns import Turns
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
 from hetjax.system.errors import InputError
-from tests.conftest import random_graph
-from tests.equivalence import GRAPHS, MODELS, few, homogeneous, initial, setting
-from tests.graphs import in_chunks
-from tests.many import free_port, run
-from tests.test_command_line import SMALL, train
-from tests.test_raf import losses
+from tests.support.commands import SMALL, train
+from tests.support.equivalence import GRAPHS, MODELS, few, homogeneous, initial, setting
+from tests.support.graphs import in_chunks, random_graph
+from tests.support.many import free_port, run
+from tests.support.runs import losses
 
 
 @pytest.fixture(scope="module")

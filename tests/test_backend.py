@@ -9,7 +9,7 @@ import jax
 import pytest
 
 from hetjax.system import backend
-from tests.test_command_line import ROOT
+from tests.support.commands import ROOT
 
 NO_PLUGIN = RuntimeError("Unable to initialize backend 'tpu': INTERNAL: Failed to open\nlibtpu.so")
 DOORS = """

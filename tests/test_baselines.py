@@ -16,8 +16,8 @@ from hetjax.system.logs import shown
 from hetjax.tasks import baselines, logistic
 from hetjax.tasks.ranking import areas
 from hetjax.train import main
-from tests.conftest import random_graph
-from tests.equivalence import few, homogeneous, several_labels
+from tests.support.equivalence import few, homogeneous, several_labels
+from tests.support.graphs import random_graph
 
 
 def dense(graph, relations):

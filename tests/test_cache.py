@@ -25,9 +25,9 @@ from hetjax.sharding.raf.kinds import ROWS
 from hetjax.sharding.registry import check, make_engine
 from hetjax.system import mapped, runtime
 from hetjax.system.errors import InputError
-from tests import hosting
-from tests.conftest import random_graph
-from tests.hosting import config_of, prepared, same, trained
+from tests.support import hosting
+from tests.support.graphs import random_graph
+from tests.support.hosting import COMMUNICATE, VANILLA, config_of, prepared, same, trained
 
 EVERYTHING = 10**9
 TABLES = "author=host", "venue=host", "ghost=host"
@@ -64,7 +64,6 @@ CASES = [
 
 
 ON_MESHES = [*CASES[1:5], CASES[6], CASES[9], CASES[10]]
-VANILLA, COMMUNICATE = (1, 2, "vanilla"), (1, 4, "dependency", ("mode", "communicate"))
 
 
 @pytest.mark.optimised

@@ -25,7 +25,7 @@ from hetjax.processes.group import ProcessGroup
 from hetjax.sharding.evaluate import Evaluator, evaluated_together
 from hetjax.system.eager import eagerly
 from hetjax.training.order_costs import count_orders, order_costs
-from tests.graphs import evaluated, readout, trainer_of
+from tests.support.graphs import evaluated, readout, trainer_of
 
 SLOWER = REFERENCE | {"move": 2 * REFERENCE["move"]}
 

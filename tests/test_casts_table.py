@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from hetjax.system.errors import InputError
-from tests import casts_page
-from tests.casts_files import FILES
-from tests.casts_table import CASES, DOORS, LEFT_OUT, NEEDS, REFUSED, WHOLE, result
+from tests.support import casts_page
+from tests.support.casts_files import FILES
+from tests.support.casts_table import CASES, DOORS, LEFT_OUT, NEEDS, REFUSED, WHOLE, result
 
 
 def alike(found: object, right: object) -> bool:
@@ -52,4 +52,4 @@ def test_every_door_reads_every_kind_alike(case, door, caplog):
 
 def test_the_page_is_what_the_table_says():
     page = Path(__file__).parent.parent / "docs" / "casts.md"
-    assert page.read_text() == casts_page.page(), "run: python -m tests.casts_page"
+    assert page.read_text() == casts_page.page(), "run: python -m tests.support.casts_page"

@@ -17,7 +17,7 @@ from hetjax.partition import partition, save
 from hetjax.partition.__main__ import main as partition_main
 from hetjax.sharding.raf.strategy import load_part
 from hetjax.system.errors import InputError
-from tests.conftest import random_graph
+from tests.support.graphs import random_graph
 
 
 def flip(array):

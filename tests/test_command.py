@@ -10,7 +10,7 @@ import pytest
 
 import hetjax
 from hetjax import __main__ as command
-from tests.test_command_line import ROOT
+from tests.support.commands import ROOT
 
 
 def said(*arguments: str) -> subprocess.CompletedProcess:

@@ -9,15 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetjax.graph.csc import edges_of
-from hetjax.graph.hetgraph import build
-from hetjax.graph.schema import Relation, Schema
 from hetjax.partition import edge_cut
 from hetjax.partition.contiguous import contiguous, cumulative, ranges
 from hetjax.partition.reports import report
 from hetjax.system.errors import InputError
-from tests.conftest import random_graph
-
-PARTS = (1, 2, 3, 8, 64)
+from tests.support.edge_cuts import PARTS, one_type
+from tests.support.graphs import random_graph
 
 
 def weights_by_loops(graph, node_type):
@@ -65,12 +62,6 @@ def test_ranges_of_any_weights(weights, parts):
     heaviest = max(sum(weights[a:b]) for a, b in pairwise(starts))
     bound = sum(weights) / parts + max(weights, default=0) * (2 + math.log(parts)) / 2
     assert heaviest <= max(bound, max(weights, default=0))
-
-
-def one_type(source, target, count):
-    relation = Relation("a", "r", "a")
-    schema = Schema({"a": count}, (relation,), "a", 2)
-    return build(schema, {relation: (source, target)}, {}, np.zeros(count, int), {"train": np.arange(count)})
 
 
 @pytest.mark.parametrize("parts", [2, 4, 8])

@@ -6,8 +6,8 @@ import pytest
 
 from hetjax.sharding.registry import make_engine
 from hetjax.system.errors import InputError
-from tests.conftest import random_graph
-from tests.equivalence import GRAPHS, MODELS, compare, few, setting
+from tests.support.equivalence import GRAPHS, MODELS, compare, few, setting
+from tests.support.graphs import random_graph
 
 
 def dense(csc, sources: int) -> np.ndarray:
@@ -118,7 +118,7 @@ def test_a_type_without_nodes_has_a_shape_all_the_same():
         ),
         ({"name": "gatv2"}, "model.decoupled is true, and GATv2Layer cannot be decoupled"),
         ({"name": "hgt"}, "model.decoupled is true, and HGTLayer cannot be decoupled"),
-        ({"name": "tests.equivalence:own_mean"}, "model.decoupled is true, and Composed cannot be decoupled"),
+        ({"name": "tests.support.equivalence:own_mean"}, "model.decoupled is true, and Composed cannot be decoupled"),
         ({"bases": 2}, "rgcn.bases is 2, and a decoupled model has no such option"),
         ({"one_hot": True}, "rgcn.one_hot is True, and a decoupled model has no such option"),
     ],

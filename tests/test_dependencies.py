@@ -11,9 +11,9 @@ from hetjax.graph.csc import edges_of
 from hetjax.graph.hetgraph import build
 from hetjax.partition import EdgeCut, edge_cut, save
 from hetjax.partition.dependencies import Layer, as_json, dependencies, lines
-from tests.conftest import random_graph
-from tests.partitions import schemas
-from tests.test_contiguous import one_type
+from tests.support.edge_cuts import one_type
+from tests.support.graphs import random_graph
+from tests.support.partitions import schemas
 
 
 def in_edges(graph, nodes, relations):

@@ -36,10 +36,11 @@ from hetjax.sharding.dependency.work import described, work
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
 from hetjax.system.errors import InputError
-from tests.conftest import random_graph
-from tests.equivalence import GRAPHS, MODELS, compare, few, setting
-from tests.test_command_line import SMALL, train, train_anew
-from tests.test_vanilla import lopsided
+from tests.support.commands import SMALL, train, train_anew
+from tests.support.edge_cuts import lopsided
+from tests.support.equivalence import GRAPHS, MODELS, compare, few, setting
+from tests.support.graphs import random_graph
+from tests.support.hybrid import hybrid
 
 FEW = "cites", "writes", "written_by"
 CACHE, COMMUNICATE, RING = {"mode": "cache"}, {"mode": "communicate"}, {"mode": "communicate", "schedule": "ring"}
@@ -444,22 +445,6 @@ def test_memory_bounds_what_is_kept():
             edges = sum(np.diff(csc.indptr)[kept[1]].sum() for csc in graph.relations.values())
             assert 8 * (kept[0].sum() + kept[1].sum()) + 12 * edges <= limit
     assert kept[0].any()
-
-
-def hybrid(graph, name="rgcn"):
-    config = setting(graph, "full", (1, 2, "dependency"), {"name": name}, {"options": {"mode": "hybrid"}})
-    given = setup(config, graph)
-    return given, meshes.row(meshes.make(1, 2), 0)
-
-
-@pytest.fixture
-def kept(tmp_path, monkeypatch):
-    """Where costs are kept; blocks are small, and always worth their time."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    nothing_lasts = (costs, "PROBE", {True: 0.0, False: 0.0}), (costs, "EACH", 0.0), (costs, "LINK", 0.0)
-    for module, name, value in ((probes, "TARGETS", 64), (link, "SMALL", 64), *nothing_lasts):
-        monkeypatch.setattr(module, name, value)
-    return tmp_path / "hetjax" / "costs"
 
 
 def test_costs_are_measured_once(kept, monkeypatch):

@@ -15,10 +15,9 @@ from hetjax.sharding.dependency.features import row_counts
 from hetjax.sharding.dependency.strategy import Dependency
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
-from tests.conftest import random_graph
-from tests.hosting import config_of, prepared
-from tests.test_cache import COMMUNICATE
-from tests.test_vanilla import lopsided
+from tests.support.edge_cuts import lopsided
+from tests.support.graphs import random_graph
+from tests.support.hosting import COMMUNICATE, config_of, prepared
 
 EVERYWHERE = {"placement": ("author=disk", "venue=host", "ghost=host", "paper=host", "topic=host")}
 HALF = (1, 4, "dependency", ("mode", "hybrid"), ("cached", 0.5))

@@ -18,10 +18,10 @@ from hetjax.sharding.dependency.prices import COMES, LIES, priced, seconds
 from hetjax.sharding.dependency.schedule import schedule
 from hetjax.sharding.dependency.work import Work
 from hetjax.sharding.mesh import DATA, shard_map
-from tests.conftest import random_graph
-from tests.equivalence import few
-from tests.test_dependency import hybrid, kept  # noqa: F401 (a fixture)
-from tests.test_processes import ends, group  # noqa: F401 (a fixture)
+from tests.support.equivalence import few
+from tests.support.graphs import random_graph
+from tests.support.hybrid import hybrid
+from tests.support.links import group
 
 WIDTH = 256
 
@@ -89,7 +89,7 @@ def test_rows_that_are_fetched_cost_copies_of_what_comes_and_of_what_lies_here()
     assert prices.sent[0, paper] == 2 * COMES * width / 2
 
 
-def test_a_link_of_short_epochs_is_reckoned(kept, monkeypatch):  # noqa: F811
+def test_a_link_of_short_epochs_is_reckoned(kept, monkeypatch):
     given, mesh = hybrid(few("cites", "writes"))
     monkeypatch.setattr(costs, "LINK", 60.0)
     monkeypatch.setattr(link, "measure", None)
@@ -99,7 +99,7 @@ def test_a_link_of_short_epochs_is_reckoned(kept, monkeypatch):  # noqa: F811
     assert costs.read_or_measure(given, mesh, 64) == found  # as rates are kept
 
 
-def test_measuring_takes_its_share_once(kept, monkeypatch):  # noqa: F811
+def test_measuring_takes_its_share_once(kept, monkeypatch):
     """What the link took of 3 % of 100 epochs is not there for the layers. A machine that is half as fast takes twice as long."""
     given, mesh = hybrid(few("cites", "writes"))
     monkeypatch.setattr(costs, "_step", lambda *about: 1.0)  # 3 s, of which each of two devices does half
@@ -121,7 +121,7 @@ class Several(ProcessGroup):
     count = 2
 
 
-def test_measuring_is_foreseen_to_take_longer_between_processes(kept, monkeypatch):  # noqa: F811
+def test_measuring_is_foreseen_to_take_longer_between_processes(kept, monkeypatch):
     given, mesh = hybrid(few("cites", "writes"))
     monkeypatch.setattr(costs, "_step", lambda *about: 1.0)
     monkeypatch.setattr(rates, "measure", lambda *about: (costs.USUAL, 1e-11))
@@ -139,7 +139,7 @@ def test_measuring_is_foreseen_to_take_longer_between_processes(kept, monkeypatc
 
 
 @pytest.mark.usefixtures("ends")
-def test_messages_say_what_a_link_of_short_epochs_costs(kept, monkeypatch):  # noqa: F811
+def test_messages_say_what_a_link_of_short_epochs_costs(kept, monkeypatch):
     """As process 0 sees them. They are kept while they hold, so that a run that is resumed chooses as before."""
     given, mesh, now = *hybrid(few("cites", "writes")), {"number": 2e-7}
     monkeypatch.setattr(link, "measure", None)
@@ -189,7 +189,7 @@ def test_what_a_type_makes_of_its_own_rows_is_reckoned_once():
         ([("there", [0, 1])], 1.0),
     ],
 )
-def test_one_process_measures_rates_and_those_of_the_same_cores_share_them(kept, monkeypatch, others, times):  # noqa: F811
+def test_one_process_measures_rates_and_those_of_the_same_cores_share_them(kept, monkeypatch, others, times):
     """Devices read at the rate of a core, of which there may be too few."""
 
     class Second(ProcessGroup):

@@ -18,7 +18,7 @@ from hetjax.options.command_line import parse
 from hetjax.options.config import SECTIONS, Processes
 from hetjax.sharding import registry
 from hetjax.training import run_options
-from tests.test_command_line import ROOT, here
+from tests.support.commands import ROOT, here
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = sorted(file for file in (ROOT / "examples").rglob("*.*") if file.suffix in (".py", ".yaml", ".sh"))

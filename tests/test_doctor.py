@@ -18,9 +18,9 @@ from hetjax.graph.schema import Relation, Schema
 from hetjax.options.config import Processes
 from hetjax.system.errors import InputError
 from hetjax.tasks.ranking import roc_auc
-from tests.conftest import random_graph
-from tests.many import free_port
-from tests.test_command_line import ROOT, here
+from tests.support.commands import ROOT, here
+from tests.support.graphs import random_graph
+from tests.support.many import free_port
 
 MEMBER, KNOWS = Relation("group", "has", "person"), Relation("person", "knows", "person")
 

@@ -9,7 +9,7 @@ from hetjax.graph.sizes import from_json, sizes
 from hetjax.partition import partition, save
 from hetjax.results.pictures import draw_cache
 from hetjax.system.drawing import NAME, picture, shown
-from tests.conftest import random_graph
+from tests.support.graphs import random_graph
 
 CACHED = {"place": "host", "hits": 3, "misses": 1, "kept": 2, "rows": 5, "sent_bytes": 9, "returned_bytes": 9}
 

@@ -11,8 +11,7 @@ from hetjax.options.config import Config, Model
 from hetjax.system import eager
 from hetjax.system.eager import eagerly
 from hetjax.training.meters import ProgramCounter
-from tests.conftest import random_graph
-from tests.graphs import trainer_of
+from tests.support.graphs import random_graph, trainer_of
 
 
 def test_weights_are_those_of_one_program():

@@ -14,19 +14,8 @@ from hetjax.partition import EdgeCut, Workload, edge_cut, open_part, partition, 
 from hetjax.partition.measure import measure, remote_rows
 from hetjax.partition.reports import report
 from hetjax.system.errors import InputError
-from tests.conftest import random_graph
-
-
-def homogeneous_by_sets(graph):
-    start = dict(zip(graph.schema.nodes, np.cumsum([0, *graph.schema.nodes.values()])))
-    neighbours = [set() for _ in range(sum(graph.schema.nodes.values()))]
-    for relation, csc in graph.relations.items():
-        for u, v in zip(*edges_of(csc)):
-            a, b = int(u) + int(start[relation.source]), int(v) + int(start[relation.target])
-            if a != b:
-                neighbours[a].add(b)
-                neighbours[b].add(a)
-    return neighbours
+from tests.support.edge_cuts import block_graph, homogeneous_by_sets
+from tests.support.graphs import random_graph
 
 
 def test_homogeneous_graph():
@@ -70,17 +59,6 @@ def test_edge_cut_counts_equal_brute_force(method, parts):
     ]
     train = part_of["paper"][graph.splits["train"]]
     assert [row["training_nodes"] for row in rows] == np.bincount(train, minlength=parts).tolist()
-
-
-def block_graph(blocks=4, size=50):
-    """Communities with edges inside alone, their nodes shuffled."""
-    rng = np.random.default_rng(1)
-    order = rng.permutation(blocks * size)
-    source = rng.integers(0, size, 3000) + size * rng.integers(0, blocks, 3000)
-    target = source // size * size + rng.integers(0, size, 3000)
-    relation, count = Relation("a", "r", "a"), blocks * size
-    schema = Schema({"a": count, "none": 0}, (relation,), "a", 2)
-    return build(schema, {relation: (order[source], order[target])}, {}, np.zeros(count, int), {"train": order[:50]})
 
 
 @pytest.mark.parametrize("nodes, edges, parts", [(1, 0, 1), (10, 0, 10), (3, 8, 2), (5, 3, 5)])

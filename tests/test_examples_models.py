@@ -7,9 +7,10 @@ import pytest
 
 from examples.han import joined
 from examples.simple_hgn import SLOPE, SimpleHGN
+from hetjax.metapaths import Metapath
 from hetjax.sampling.whole import whole_graph
-from tests.equivalence import compare, few
-from tests.test_sehgnn import Metapath, product
+from tests.support.equivalence import compare, few
+from tests.support.metapaths import product
 
 MODELS = {
     "Simple-HGN": {"name": "examples.simple_hgn:SimpleHGN", "heads": 2, "input_projection": True, "layers": 1},

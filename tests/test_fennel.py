@@ -13,9 +13,8 @@ from hetjax.partition import edge_cut
 from hetjax.partition.fennel import limits
 from hetjax.partition.reports import report
 from hetjax.system.errors import InputError
-from tests.conftest import random_graph
-from tests.test_contiguous import PARTS, one_type
-from tests.test_edge_cut import block_graph, homogeneous_by_sets
+from tests.support.edge_cuts import PARTS, block_graph, homogeneous_by_sets, one_type
+from tests.support.graphs import random_graph
 
 
 def fennel_by_sets(graph, parts, seed):

@@ -1,4 +1,4 @@
-"""The fuzzer's cases and some of its mutants; `python tests/fuzz.py --mutants 5000` runs more."""
+"""The fuzzer's cases and some of its mutants; `python tests/support/fuzz.py --mutants 5000` runs more."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-FUZZER = Path(__file__).parent / "fuzz.py"
+FUZZER = Path(__file__).parent / "support" / "fuzz.py"
 HEEDS_INTERRUPTS = """import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # which what runs in the background ignores
 os.execv(sys.argv[1], sys.argv[1:])

@@ -18,7 +18,7 @@ from hetjax.graph.pieces import Pieces
 from hetjax.graph.schema import Relation, Schema
 from hetjax.system import durable
 from hetjax.system.errors import InputError
-from tests.conftest import random_graph
+from tests.support.graphs import random_graph
 
 CITES = Relation("paper", "cites", "paper")
 

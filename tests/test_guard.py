@@ -14,7 +14,7 @@ from hetjax.results.results import lines
 from hetjax.sharding.single.engine import SingleEngine
 from hetjax.system.logs import shown
 from hetjax.training import guard
-from tests.conftest import random_graph
+from tests.support.graphs import random_graph
 
 OPTIONS = {"recipe": "none", "mode": "full", "hidden": 4, "baselines": False, "on_divergence": "back"}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hetjax.graph import store
-from tests.test_command_line import here
+from tests.support.commands import here
 
 h5py = pytest.importorskip("h5py", reason="h5py is not installed (pip install 'hetjax[hdf5]')")
 

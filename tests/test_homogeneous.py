@@ -18,36 +18,25 @@ from hetjax.options import owners
 from hetjax.options.command_line import run_command
 from hetjax.options.config import Data
 from hetjax.system.errors import InputError
+from tests.support.homogeneous_files import CSR, FEATURES, LABELS, LAYOUTS, PATH, PLANETOID, PLATONOV, SHCHUR, folder_of
 
 RANDOM = Options(split=Split("random"))
 AS_WRITTEN = Options(undirected=False)
-FEATURES = np.array([[0, 2, 0], [1, 0, 0], [0, 0, 3], [0, 0, 0], [4, 0, 1]])
-# The path 0 - 1 - 2 - 3 and the edge 1 - 4, both ways.
-PATH = {"indptr": np.array([0, 1, 4, 6, 7, 8]), "indices": np.array([1, 0, 2, 4, 1, 3, 2, 1])}
-CSR = {"indptr": np.array([0, 1, 2, 3, 3, 5]), "indices": np.array([1, 0, 2, 0, 2], np.uint16)}
 CSR |= {"data": np.array([2, 1, 3, 4, 1], np.float32), "shape": np.array([5, 3])}
-LABELS = np.array([0, 1, 0, 1, -1], np.int8)
 MASKS = np.array(
     [[True, False, False, False, False], [False, True, False, False, False], [False, False, True, True, False]]
 )
 
-PLANETOID = PATH | {f"feat_{name}": array for name, array in CSR.items()} | {"labels": LABELS}
 PLANETOID |= {
     "self_loops": np.array([3]),
     "train_idx": np.array([0, 1]),
     "val_idx": np.array([3]),
     "test_idx": np.array([2]),
 }
-SHCHUR = {f"adj_{name}": array for name, array in PATH.items()} | {
-    "labels": LABELS,
-    "class_names": np.array(["a", "b"]),
-}
 SHCHUR |= {f"attr_{name}": array for name, array in CSR.items()}
 SHCHUR |= {"adj_data": np.arange(8, dtype=np.float32), "adj_shape": np.array([5, 5])}
-PLATONOV = {"node_features": FEATURES.astype(np.float32), "node_labels": np.array([0, 1, 0, 1, 1])}
 PLATONOV |= {"edges": np.array([[0, 1], [2, 1], [2, 3], [1, 4]])}
 PLATONOV |= {f"{name}_masks": np.stack([mask, mask[::-1]]) for name, mask in zip(("train", "val", "test"), MASKS)}
-LAYOUTS = {"planetoid": PLANETOID, "shchur": SHCHUR, "platonov": PLATONOV}
 
 
 def saved(folder, arrays, **changes):
@@ -321,16 +310,6 @@ def test_undirected_keeps_the_first_weight():
     assert list(zip(*(part.tolist() for part in found))) == [(1, 0, 6), (2, 0, 8), (0, 1, 5), (0, 2, 8), (2, 2, 9)]
     none = undirected(Edges(np.empty(0, int), np.empty(0, int), np.empty(0)), 3)
     assert [len(part) for part in none] == [0, 0, 0]
-
-
-def folder_of(folder, text="0 1\n2 1\n", **arrays):
-    if text is not None:
-        (folder / "edges.txt").write_bytes(text if isinstance(text, bytes) else text.encode())
-    for name, array in ({"labels": LABELS, "train": np.array([0, 1])} | arrays).items():
-        (folder / f"{name}.npy").unlink(missing_ok=True)
-        if array is not None:
-            np.save(folder / f"{name}.npy", array)
-    return folder
 
 
 SNAP = "# Directed graph (each unordered pair of nodes is saved once): web-Google.txt \r\n# FromNodeId\tToNodeId\r\n0\t1\r\n2\t1\r\n"

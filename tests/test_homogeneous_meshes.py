@@ -9,7 +9,7 @@ from hetjax.options.config import Data
 from hetjax.sharding.raf.strategy import Raf, load_part
 from hetjax.sharding.strategy import setup
 from hetjax.system.errors import InputError
-from tests.equivalence import GRAPHS, MODELS, compare, few, homogeneous, setting
+from tests.support.equivalence import GRAPHS, MODELS, compare, few, homogeneous, setting
 
 VANILLA, RAF = (1, 2, "vanilla"), (2, 1)
 

@@ -22,9 +22,8 @@ from hetjax.sampling.whole import needed_graph, whole_graph
 from hetjax.sharding.evaluate import Evaluator
 from hetjax.sharding.strategy import setup
 from hetjax.system.errors import InputError
-from tests.conftest import random_graph
-from tests.equivalence import homogeneous, weighted
-from tests.graphs import evaluated
+from tests.support.equivalence import homogeneous, weighted
+from tests.support.graphs import evaluated, random_graph
 
 HEADS, WIDTH = 2, 6
 NAMES = ("gcn", "sage", "gin", "gat", "gatv2")

@@ -139,3 +139,11 @@ def test_the_map_of_the_source_has_every_wing_in_order():
     wings = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
     assert sorted(shown) == sorted(wings)
     assert [floor(f"hetjax.{wing}") for wing in shown] == sorted(floor(f"hetjax.{wing}") for wing in shown)
+
+
+def test_test_modules_do_not_import_each_other():
+    for path in sorted((PACKAGE.parent / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            modules = [node.module] if isinstance(node, ast.ImportFrom) else []
+            modules += [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+            assert not any(str(module).split(".")[-1].startswith("test_") for module in modules), (path, node.lineno)

@@ -7,9 +7,9 @@ import pytest
 
 from hetjax.sharding.dependency import costs, kept_link, link
 from hetjax.sharding.dependency.kept_link import AT_ONCE, LASTS, LEAST, MOST, ROUNDS, TRIES
-from tests.equivalence import few
-from tests.test_dependency import hybrid, kept  # noqa: F401 (a fixture)
-from tests.test_processes import ends, group  # noqa: F401 (a fixture)
+from tests.support.equivalence import few
+from tests.support.hybrid import hybrid
+from tests.support.links import group
 
 EXCHANGE = 1 + 2 * (ROUNDS + 1)  # messages
 
@@ -44,7 +44,7 @@ def test_a_link_is_alike_to_a_factor():
 
 
 @pytest.mark.usefixtures("ends")
-def test_a_kept_link_is_measured_anew_only_where_an_exchange_differs(kept, monkeypatch):  # noqa: F811
+def test_a_kept_link_is_measured_anew_only_where_an_exchange_differs(kept, monkeypatch):
     """Process 0 alone knows how long it takes; the others do as it says."""
     given, mesh = hybrid(few("cites", "writes"))
     now, measured = {"link": (4.0, 2.0), "exchange": 1.0}, []
@@ -71,7 +71,7 @@ def test_a_kept_link_is_measured_anew_only_where_an_exchange_differs(kept, monke
 
 
 @pytest.mark.usefixtures("ends")
-def test_a_start_with_a_kept_link_sends_few_messages(kept, monkeypatch):  # noqa: F811
+def test_a_start_with_a_kept_link_sends_few_messages(kept, monkeypatch):
     """What was kept, one exchange, and what process 0 decided; and no more than three exchanges before it is measured."""
     given, mesh = hybrid(few("cites", "writes"))
     same, none = itertools.repeat(True), itertools.repeat(False)

@@ -12,9 +12,8 @@ from hetjax.options import owners
 from hetjax.options.config import Config, Sampling
 from hetjax.sampling.whole import whole_graph
 from hetjax.sharding.registry import make_engine
-from tests.conftest import random_graph
-from tests.equivalence import few
-from tests.graphs import readout
+from tests.support.equivalence import few
+from tests.support.graphs import random_graph, readout
 
 
 @pytest.mark.parametrize("name", ["rgcn", "sage", "gcn", "gin"])

@@ -12,8 +12,8 @@ from hetjax.graph import store
 from hetjax.graph.names import Ids
 from hetjax.inference import restored
 from hetjax.tasks.known_labels import forgotten, too_few
-from tests.test_recipe import communities, shop
-from tests.test_stacking import METAPATHS, run, two_labels
+from tests.support.communities import communities, shop
+from tests.support.stacking import METAPATHS, run, two_labels
 
 NAMES = ["art", "law", "tax"]
 

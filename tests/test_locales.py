@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import hetjax
-from tests.test_command_line import ROOT, SMALL
+from tests.support.commands import ROOT, SMALL
 
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 CALLS = """

@@ -11,8 +11,8 @@ from hetjax.graph.schema import Relation
 from hetjax.partition import Workload, edge_cut, open_part, partition, read, save
 from hetjax.partition.metatree import Root
 from hetjax.system.errors import InputError
-from tests.conftest import random_graph
-from tests.partitions import CITES, REV_WRITES, WRITES, full, read_back
+from tests.support.graphs import random_graph
+from tests.support.partitions import CITES, REV_WRITES, WRITES, full, read_back
 
 
 def test_manifest_round_trip(stored, tmp_path):

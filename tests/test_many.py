@@ -14,9 +14,9 @@ from hetjax.partition import partition, save
 from hetjax.sharding import mesh as meshes
 from hetjax.system import runtime
 from hetjax.system.errors import InputError
-from tests.graphs import random_graph
-from tests.many import Case, compare_in, finish, free_port, run, start
-from tests.test_command_line import SMALL, train
+from tests.support.commands import SMALL, train
+from tests.support.graphs import random_graph
+from tests.support.many import Case, compare_in, finish, free_port, run, start
 
 EIGHT = (1, 8, "dependency")
 CASES = {

@@ -13,7 +13,7 @@ from hetjax.processes import meeting, secret
 from hetjax.processes.channel import HEAD, Connection
 from hetjax.processes.meeting import find, gather
 from hetjax.system.errors import InputError
-from tests.many import free_port
+from tests.support.many import free_port
 
 HELLO = {"number": 0, "count": 2, "host": "here", "pid": 7, "about": {"train.seed": 3}}
 OTHER = HELLO | {"number": 1, "pid": 8}

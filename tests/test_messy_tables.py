@@ -21,8 +21,8 @@ from hetjax.graph.schema import Relation
 from hetjax.ingest import diagnosis, parquet, tables, text
 from hetjax.ingest.declared import Format, Pattern
 from hetjax.system.errors import InputError
-from tests.test_command_line import here
-from tests.test_tables import Bar
+from tests.support.commands import here
+from tests.support.progress import Bar
 
 LABEL = {"label_col": "y", "task_type": "classification"}
 SMALL = "id,y,x\n1,0,1.5\n2,1,2.5\n3,0,3\n"

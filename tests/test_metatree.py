@@ -11,8 +11,8 @@ from hetjax.graph.sizes import Sizes
 from hetjax.partition import partition
 from hetjax.partition.metatree import Metatree, Root
 from hetjax.system.errors import InputError
-from tests.conftest import random_graph
-from tests.partitions import CITES, REV_WRITES, WRITES, full, read_back, schemas
+from tests.support.graphs import random_graph
+from tests.support.partitions import CITES, REV_WRITES, WRITES, full, read_back, schemas
 
 
 def chains(tree, root):

@@ -9,7 +9,7 @@ from hetjax.tasks.metrics import STEPS, best_threshold, quality
 from hetjax.tasks.node_classification import NodeClassification
 from hetjax.tasks.ranking import average_precision, roc_auc
 from hetjax.train import _line
-from tests.graphs import random_graph
+from tests.support.graphs import random_graph
 
 
 def test_one_label_by_hand():

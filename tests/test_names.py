@@ -17,7 +17,7 @@ from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import Relation, Schema
 from hetjax.options.command_line import run_command
 from hetjax.system.errors import InputError
-from tests.test_readers import FILES, INFO, TEST, TRAINING, TRIPLES
+from tests.support.reader_files import FILES, INFO, TEST, TRAINING, TRIPLES
 
 CITES = Relation("paper", "cites", "paper")
 SCHEMA = Schema({"paper": 3, "author": 2}, (CITES,), "paper", 2)

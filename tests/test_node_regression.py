@@ -13,8 +13,8 @@ from hetjax.graph import store
 from hetjax.options.config import Config, Task
 from hetjax.system.errors import InputError
 from hetjax.tasks.node_regression import NodeRegression
-from tests.equivalence import compare, few
-from tests.graphs import random_graph
+from tests.support.equivalence import compare, few
+from tests.support.graphs import random_graph
 
 EDGES = {("author", "writes", "paper"): None, ("paper", "cites", "paper"): None}
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hetjax.system.logs import hides_bar, log
-from tests.test_command_line import ROOT, here
+from tests.support.commands import ROOT, here
 
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 

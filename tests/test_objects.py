@@ -11,8 +11,8 @@ import hetjax
 from hetjax.casts.labels import Categories
 from hetjax.graph.schema import Relation
 from hetjax.system.errors import InputError
-from tests import peer_cases, stand_ins
-from tests.round_trips import GRAPHS, same, there_and_back
+from tests.support import peer_cases, stand_ins
+from tests.support.round_trips import GRAPHS, same, there_and_back
 
 WRITES = ("author", "writes", "paper")
 

@@ -22,8 +22,7 @@ from hetjax.sampling.whole import whole_relation
 from hetjax.sharding import evaluate
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.single import reading, strategy
-from tests.conftest import random_graph
-from tests.graphs import evaluated, readout
+from tests.support.graphs import evaluated, random_graph, readout
 
 HGT = {"name": "hgt", "heads": 2}
 MODELS = {

@@ -19,9 +19,9 @@ from hetjax.system.eager import eagerly
 from hetjax.system.errors import InputError
 from hetjax.tasks.node_classification import NodeClassification, class_weights, cross_entropy, weights_in_order
 from hetjax.training import run_options
-from tests.conftest import random_graph
-from tests.equivalence import several_labels
-from tests.test_single import setting, whole_graph
+from tests.support.equivalence import several_labels
+from tests.support.graphs import random_graph
+from tests.support.single import setting, whole_graph
 
 
 def log_softmax(logits):

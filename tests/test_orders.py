@@ -16,7 +16,7 @@ from hetjax.kernels.sparse import compact
 from hetjax.sampling.blocks import OneEdge
 from hetjax.sampling.sampler import group
 from hetjax.sharding.registry import make_engine
-from tests.equivalence import MODELS, setting
+from tests.support.equivalence import MODELS, setting
 
 
 @pytest.fixture(autouse=True)

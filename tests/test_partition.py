@@ -15,8 +15,8 @@ from hetjax.graph import store
 from hetjax.graph.sizes import sizes
 from hetjax.partition import MetaPartitioning, open_part, partition, read
 from hetjax.partition.reports import report
-from tests.partitions import full
-from tests.test_command_line import call, refused
+from tests.support.commands import call, refused
+from tests.support.partitions import full
 
 
 def test_the_package_can_be_called(graph):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from hetjax.sharding.registry import make_engine
-from tests.conftest import random_graph
-from tests.equivalence import MODELS, compare, few, flat, setting
+from tests.support.equivalence import MODELS, compare, few, flat, setting
+from tests.support.graphs import random_graph
 
 MORE = {"l2": 0.01, "l2_layers": "all", "gradient_clip": 0.05}
 

@@ -18,8 +18,8 @@ from hetjax.options.config import SECTIONS
 from hetjax.recipe import recipe
 from hetjax.results.results import lines
 from hetjax.system.errors import InputError
-from tests.graphs import random_graph
-from tests.test_trained import OPTIONS, people
+from tests.support.graphs import random_graph
+from tests.support.people import OPTIONS, people
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_training_leaves_the_root_logger_alone(tmp_path):
     code = f"""
 import logging, sys
 import hetjax
-from tests.test_trained import OPTIONS, people
+from tests.support.people import OPTIONS, people
 hetjax.train(people(), {str(tmp_path / "run")!r}, **OPTIONS)
 assert not logging.root.handlers, logging.root.handlers
 logging.basicConfig(format="mine %(message)s", stream=sys.stdout, level="INFO")

@@ -28,10 +28,10 @@ from hetjax.system.eager import eagerly
 from hetjax.system.errors import InputError
 from hetjax.tasks.predictions import Predictions
 from hetjax.train import main
-from tests.conftest import random_graph
-from tests.test_command_line import here, rdf_data, source, train
-from tests.test_readers import TRIPLES
-from tests.test_trained import OPTIONS, people
+from tests.support.commands import here, rdf_data, source, train
+from tests.support.graphs import random_graph
+from tests.support.people import OPTIONS, people
+from tests.support.reader_files import TRIPLES
 
 
 class Together(ProcessGroup):

@@ -15,8 +15,8 @@ from hetjax.graph.names import Ids, Names
 from hetjax.inference.predicting import predict
 from hetjax.system.errors import InputError
 from hetjax.tasks.predictions import ClassPredictions, classes, quoted, split_numbers
-from tests.test_command_line import here, train
-from tests.test_readers import FILES, INFO
+from tests.support.commands import here, train
+from tests.support.reader_files import FILES, INFO
 
 LOGITS = np.array([[1, 3], [0.5, -200], [0, 0]], np.float32)
 NAMES = Names({"person": Ids(["Ann", 'Bob, "B"', "Çem\nD"])}, Ids(["no", "yes"]))

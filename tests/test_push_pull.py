@@ -12,7 +12,7 @@ from hetjax.sharding.push_pull import costs
 from hetjax.sharding.push_pull.weights import division
 from hetjax.sharding.registry import make_engine
 from hetjax.system.errors import InputError
-from tests.equivalence import GRAPHS, MODELS, compare, few, setting
+from tests.support.equivalence import GRAPHS, MODELS, compare, few, setting
 
 FEW, CITES = few("cites", "writes", "of"), few("cites")
 HAUNTED = few("cites", "writes", "of", "haunts")  # by a type without nodes

@@ -12,7 +12,7 @@ from hetjax.datasets import quotes
 from hetjax.ingest import text
 from hetjax.ingest.configuration import Format
 from hetjax.system.errors import InputError
-from tests.test_tables import Bar
+from tests.support.progress import Bar
 
 SWALLOWED = {
     "never closed": ('id,y,title\n1,a,x\n2,b,y\n3,a,"z\n4,b,q\n5,a,r\n', "line 4: a quote is opened and never closed"),

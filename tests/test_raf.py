@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import json
-import shutil
 
 import flax.linen as nn
 import jax
@@ -31,9 +30,10 @@ from hetjax.sharding.strategy import setup
 from hetjax.system.eager import eagerly
 from hetjax.system.errors import InputError
 from hetjax.train import main
-from tests.equivalence import GRAPHS, MODELS, compare, setting
-from tests.graphs import random_graph, readout, smaller_graph
-from tests.test_command_line import SMALL, train
+from tests.support.commands import SMALL, train
+from tests.support.equivalence import GRAPHS, MODELS, compare, setting
+from tests.support.graphs import random_graph, readout, smaller_graph
+from tests.support.runs import continued, losses
 
 
 @pytest.mark.parametrize(
@@ -240,29 +240,11 @@ def finished(tmp_path_factory):
         folder / "graph",
         *SMALL,
         "--model.name",
-        "tests.equivalence:own_blind",
+        "tests.support.equivalence:own_blind",
     ]
     done = train(folder / "run", *options, "--mesh.relation", "2")
     assert done.returncode == 0, done.stderr
     return folder / "run", list(map(str, options))
-
-
-def losses(run) -> list[float]:
-    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [
-        record[name] for record in records for name in ("train_loss", "validation_loss", "test_loss") if name in record
-    ]
-
-
-def continued(finished, folder, *mesh: str, start=train):
-    """The run as it was when it had just written its first checkpoint of two, continued."""
-    run, options = finished
-    shutil.copytree(run, folder)
-    (folder / "summary.json").unlink()
-    shutil.rmtree(max((folder / "checkpoints").iterdir()))
-    done = start(folder, *options, *mesh)
-    assert done.returncode == 0 and "continuing from" in done.stdout, done.stderr
-    return losses(folder)
 
 
 def test_a_run_on_two_partitions(finished):

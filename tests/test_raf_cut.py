@@ -16,9 +16,9 @@ from hetjax.sampling.drawing import Asked, Drawing
 from hetjax.sampling.sampler import ALL
 from hetjax.sharding.registry import make_engine
 from hetjax.system.errors import InputError
-from tests.conftest import random_graph
-from tests.equivalence import MODELS, compare, few, setting
-from tests.test_command_line import SMALL, train
+from tests.support.commands import SMALL, train
+from tests.support.equivalence import MODELS, compare, few, setting
+from tests.support.graphs import random_graph
 
 WRITES = Relation("author", "writes", "paper")
 

@@ -13,20 +13,7 @@ from hetjax.datasets.splits import hold_out
 from hetjax.datasets.text import LONG, numbers, plain
 from hetjax.graph.schema import Relation
 from hetjax.system.errors import InputError
-
-TRIPLES = """\
-<http://x/a> <http://p#knows> <http://x/b> .
-<http://x/a> <http://p#knows> <http://x/b> .
-<http://x/b> <http://p#knows> _:c .
-<http://x/a> <http://p#name> "A" .
-<http://x/b> <http://p#name> "A"@en .
-<http://x/a> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <http://x/Person> .
-<http://x/b> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <http://x/Thing> .
-_:c <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <http://x/Thing> .
-_:c <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <http://x/Rare> .
-"""
-TRAINING = "thing\tid\tlabel_x\r\nhttp://x/a\t1\tred\r\n"
-TEST = "thing\tid\tlabel_x\r\nhttp://x/b\t2\tblue\r\n"
+from tests.support.reader_files import FILES, INFO, TEST, TRAINING, TRIPLES
 
 
 @pytest.fixture
@@ -128,24 +115,6 @@ def test_rdf_terms_and_archives_are_bounded(rdf_folder, monkeypatch):
     (rdf_folder / "g.nt.gz").write_bytes(gzip.compress(TRIPLES.encode() + b"\n" * 10**6))
     with pytest.raises(InputError, match="g.nt.gz: .*unpacks from [0-9]+ bytes to .* over 500 times as many"):
         rdf.read(rdf_folder)
-
-
-INFO = {
-    "node.dat": {"node type": {"0": "author", "1": "paper"}},
-    "link.dat": {
-        "link type": {
-            "0": {"start": "0", "end": "1", "meaning": "writes"},
-            "1": {"start": "1", "end": "0", "meaning": "written"},
-        }
-    },
-}
-FILES = {
-    "info.dat": json.dumps(INFO),
-    "node.dat": '0\tA "B\t0\n1\tC\t0\n2\tP\t1\t1,0.5\n3\tQ\t1\t0,2\n4\tD\t0\n',
-    "link.dat": "0\t2\t0\t1.0\n4\t3\t0\t1.0\n2\t0\t1\t1.0\n",
-    "label.dat": "0\tA\t0\t1\n1\tC\t0\t0\n",
-    "label.dat.test": "4\tD\t0\t1\n",
-}
 
 
 @pytest.fixture

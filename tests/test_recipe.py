@@ -29,9 +29,10 @@ from hetjax.system.logs import shown
 from hetjax.tasks import baselines
 from hetjax.train import main
 from hetjax.training import run_options
-from tests.conftest import random_graph
-from tests.equivalence import homogeneous, several_labels
-from tests.test_label_inputs import relabelled
+from tests.support.communities import communities, kinds, shop
+from tests.support.equivalence import homogeneous, several_labels
+from tests.support.graphs import random_graph
+from tests.support.label_changes import relabelled
 
 
 def chosen(graph, *given: str, **sections) -> dict:
@@ -284,26 +285,6 @@ def test_options_are_chosen_unless_the_recipe_says_no(data, options, expected):
     assert Config(data=data, train=Train(**options)).by_graph is expected
 
 
-def kinds(scale: float = 1.0):
-    """A graph with a type of each kind of features."""
-    rng = np.random.default_rng(0)
-    counts = rng.poisson(0.5, (30, 6)) * scale
-    features = {
-        "counts": counts.astype(np.float32),
-        "numbers": (rng.standard_normal((20, 3)) * scale + 5 * scale).astype(np.float32),
-        "sparse": (rng.standard_normal((20, 18)) * (rng.uniform(size=(20, 18)) < 0.3) * scale).astype(np.float32),
-        "flags": rng.integers(0, 2, (10, 4)).astype(np.uint8),
-    }
-    relations = {
-        Relation(source, "to", "counts"): (rng.integers(0, len(features[source]), 60), rng.integers(0, 30, 60))
-        for source in ("numbers", "sparse", "flags")
-    }
-    labels = rng.integers(0, 2, 30)
-    splits = {"train": np.arange(12), "validation": np.arange(12, 20), "test": np.arange(20, 30)}
-    nodes = {name: len(matrix) for name, matrix in features.items()}
-    return build(Schema(nodes, tuple(relations), "counts", 2), relations, features, labels, splits)
-
-
 @pytest.mark.parametrize("scale", [1.0, 1000.0])
 def test_features_are_normalised_by_their_kind_and_whatever_their_scale(scale, monkeypatch):
     monkeypatch.setattr(inputs, "AT_ONCE", 7)  # a few rows at a time
@@ -425,22 +406,6 @@ def test_features_that_were_normalised_to_choose_are_not_normalised_again(tmp_pa
     np.testing.assert_array_equal(other["customer"], expected["customer"])
 
 
-def shop(told: str = "nothing"):
-    """Every customer buys products that others of one kind buy; a column of features, unless there is none, tells `all` or `nothing`."""
-    rng = np.random.default_rng(0)
-    kinds, products = rng.integers(0, 3, 600), rng.integers(0, 3, 90)
-    of = [np.flatnonzero(products == kind) for kind in range(3)]
-    customers = np.repeat(np.arange(600), 5)
-    bought = np.array([rng.choice(of[kinds[customer]]) for customer in customers])
-    column = kinds if told == "all" else rng.integers(0, 3, 600)
-    features = {"customer": np.eye(3, dtype=np.float32)[column], "product": rng.random((90, 1), np.float32)}
-    features = {name: matrix for name, matrix in features.items() if told != "no features" or name == "product"}
-    relations = Relation("product", "bought_by", "customer"), Relation("customer", "bought", "product")
-    schema, order = Schema({"customer": 600, "product": 90}, relations, "customer", 3), rng.permutation(600)
-    splits = dict(zip(("train", "validation", "test"), np.split(order, [200, 400])))
-    return build(schema, dict(zip(relations, ((bought, customers), (customers, bought)))), features, kinds, splits)
-
-
 @pytest.mark.parametrize(("told", "by_labels"), [("nothing", True), ("no features", True), ("all", False)])
 def test_labels_become_inputs_where_features_say_little_and_neighbours_much(told, by_labels):
     graph = shop(told)
@@ -456,21 +421,6 @@ def test_labels_become_inputs_where_features_say_little_and_neighbours_much(told
     assert smaller["train.epochs"] < found["train.epochs"]
     few = replace(graph, splits=graph.splits | {"validation": graph.splits["validation"][:50]})
     assert not chosen(few)["data.label_inputs"]
-
-
-def communities(follow: bool, told: str):
-    """One relation, whose edges join nodes of one label or any; features as those of `shop`."""
-    rng = np.random.default_rng(0)
-    labels, order = np.arange(600) % 3, rng.permutation(600)
-    sources, targets = rng.integers(0, 600, (2, 3000))
-    targets = (targets - (labels[targets] - labels[sources])) % 600 if follow else targets
-    column = labels if told == "all" else rng.integers(0, 3, 600)
-    features = {} if told == "no features" else {"node": np.eye(3, dtype=np.float32)[column]}
-    splits = dict(zip(("train", "validation", "test"), np.split(order, [100, 300])))
-    relation = Relation("node", "to", "node")
-    return build(
-        Schema({"node": 600}, (relation,), "node", 3), {relation: (sources, targets)}, features, labels, splits
-    )
 
 
 def test_of_one_relation_the_choice_is_by_what_says_anything():

@@ -8,7 +8,7 @@ CODE = """
 import numpy as np
 from hetjax.sampling import drawing, numbering, sampler
 from hetjax.sampling.rehearsal import rehearse
-from tests.conftest import random_graph
+from tests.support.graphs import random_graph
 
 def compiled():
     functions = drawing.count_all, drawing.draw_all, numbering.number_all, sampler.group_all

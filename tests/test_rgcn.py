@@ -18,7 +18,7 @@ from hetjax.sampling.blocks import Adjacency, Block, pad_adjacency
 from hetjax.sampling.sampler import ALL, Sampler, group
 from hetjax.sampling.whole import whole_graph
 from hetjax.system.errors import InputError
-from tests.conftest import random_graph
+from tests.support.graphs import random_graph
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ from hetjax.system.mapped import mapped
 from hetjax.training.meters import Rises
 from hetjax.training.records import Records
 from hetjax.training.workdir import Workdir
-from tests.conftest import random_graph
+from tests.support.graphs import random_graph
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed file")  # a run's lock, held until its process ends
 

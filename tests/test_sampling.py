@@ -28,9 +28,8 @@ from hetjax.sharding.registry import make_engine
 from hetjax.sharding.single.batches import SingleBatches
 from hetjax.system.arrays import ALIGNMENT, aligned
 from hetjax.system.errors import InputError
-from tests.conftest import random_graph
-from tests.equivalence import GRAPHS, MODELS, setting
-from tests.graphs import readout
+from tests.support.equivalence import GRAPHS, MODELS, setting
+from tests.support.graphs import random_graph, readout
 
 KEY = draw.key(1, 2, 3)
 

@@ -11,7 +11,7 @@ from hetjax.checkpoints.checkpoint import Checkpoints
 from hetjax.inference.restored import restore
 from hetjax.sharding.single.engine import SingleEngine
 from hetjax.training import saving
-from tests.conftest import random_graph
+from tests.support.graphs import random_graph
 
 OPTIONS = {"recipe": "none", "mode": "full", "hidden": 4, "baselines": False}
 

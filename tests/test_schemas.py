@@ -12,9 +12,9 @@ from hetjax.kernels.segment import by_source
 from hetjax.sampling.blocks import Adjacency
 from hetjax.sampling.sampler import ALL
 from hetjax.system.eager import eagerly
-from tests.equivalence import alone, apart, compare, few, setting
-from tests.graphs import trainer_of
-from tests.schemas import BOUND, found, random_case
+from tests.support.equivalence import alone, apart, compare, few, setting
+from tests.support.graphs import trainer_of
+from tests.support.schemas import BOUND, found, random_case
 
 RGAT, HGT = {"name": "rgat", "heads": 2}, {"name": "hgt", "heads": 2, "softmax": "relation"}
 

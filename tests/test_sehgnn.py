@@ -19,30 +19,12 @@ from hetjax.sharding.evaluate import Evaluator
 from hetjax.sharding.strategy import setup
 from hetjax.system.eager import eagerly
 from hetjax.system.errors import InputError
-from tests.conftest import random_graph
-from tests.equivalence import compare, few, several_labels
-from tests.graphs import evaluated
-from tests.test_label_inputs import logits, relabelled
+from tests.support.equivalence import compare, few, several_labels
+from tests.support.graphs import evaluated, random_graph
+from tests.support.label_changes import logits, relabelled
+from tests.support.metapaths import product
 
 SEHGNN = {"name": "sehgnn", "layers": 1, "heads": 2, "residual": True, "dropout": 0.3, "input_dropout": 0.1}
-
-
-def dense(graph: HetGraph, relation: Relation) -> np.ndarray:
-    """The mean over neighbours as a matrix."""
-    csc = graph.relations[relation]
-    matrix = np.zeros((len(csc.indptr) - 1, graph.schema.nodes[relation.source]))
-    weights = np.ones(csc.edges) if csc.weights is None else csc.weights
-    targets = np.repeat(np.arange(len(matrix)), np.diff(csc.indptr))
-    np.add.at(matrix, (targets, csc.indices), weights)
-    total = matrix.sum(axis=1, keepdims=True)
-    return matrix / np.where(total == 0, 1, total)
-
-
-def product(graph: HetGraph, path: Metapath) -> np.ndarray:
-    found = np.eye(graph.schema.nodes[path.target])
-    for relation in path.relations:
-        found = found @ dense(graph, relation)
-    return found
 
 
 @pytest.fixture(params=[(2**24, 1), (50, 1), (50, 0)], ids=["at once", "in parts", "in parts, as full matrices"])

@@ -16,9 +16,9 @@ from hetjax.sampling.ladder import STEP, Ladder
 from hetjax.system.eager import eagerly
 from hetjax.system.errors import InputError
 from hetjax.tasks.metrics import quality
-from tests.conftest import random_graph
-from tests.test_single import MODELS, setting, whole_graph
-from tests.test_trained import OPTIONS, people
+from tests.support.graphs import random_graph
+from tests.support.people import OPTIONS, people
+from tests.support.single import MODELS, setting, whole_graph
 
 
 @pytest.mark.parametrize("options", [MODELS[number] for number in (1, 3, 5, 6, 8, 9)])

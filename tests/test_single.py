@@ -15,45 +15,19 @@ import pytest
 from hetjax.kernels import orders, tables
 from hetjax.kernels.native import platforms
 from hetjax.kernels.tables import RowAdam, Shape, Table
-from hetjax.options import owners
 from hetjax.options.config import Config, Model, Sampling, Train
 from hetjax.sampling.blocks import NO_NODE
-from hetjax.sampling.regime import mini_batch_regime, whole_graph_regime
-from hetjax.sampling.sampler import ALL, Sampler
-from hetjax.sampling.whole import whole_graph as every_edge
+from hetjax.sampling.regime import mini_batch_regime
+from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.evaluate import Chunks, Evaluator, evaluated_nodes
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.single.batches import SingleBatches
-from hetjax.sharding.strategy import setup
 from hetjax.system import runtime
 from hetjax.system.eager import eagerly
 from hetjax.tasks import metrics
 from hetjax.train import main
-from tests.graphs import evaluated, random_graph, readout, smaller_graph
-
-
-def setting(graph, layers=2, **options):
-    config = Config(
-        model=owners.made_model(hidden=8, layers=layers, feature_width=6, **options),
-        sampling=Sampling(fanout=(ALL,) * layers, batch_size=1000),
-        train=Train(learning_rate=0.02),
-    )
-    trainer = setup(config, graph).trainer
-    static = {name: jnp.asarray(graph.features[name]) for name in trainer.widths if name in graph.features}
-    return config, trainer, static
-
-
-def whole_graph(graph, layers: int, reads_own: bool = True):
-    """The one batch of an epoch of the whole graph, if nothing is left out."""
-    (drawn,) = whole_batches(graph, layers).epoch(0)
-    root = graph.schema.target
-    blocks, seeds = every_edge(graph, [root], layers, reads_own), {root: graph.splits["train"].astype(np.int32)}
-    return drawn._replace(batch=jax.device_put(drawn.batch._replace(blocks=blocks, seeds=seeds)))
-
-
-def whole_batches(graph, layers: int, reads_own: bool = True) -> SingleBatches:
-    sampler = Sampler(graph, reads_own=reads_own, named=True)
-    return SingleBatches(sampler, readout(graph), whole_graph_regime(len(graph.splits["train"]), layers), 0)
+from tests.support.graphs import evaluated, random_graph, readout, smaller_graph
+from tests.support.single import MODELS, setting, whole_batches, whole_graph
 
 
 def sampled(sampler: Sampler, size: int) -> SingleBatches:
@@ -69,22 +43,6 @@ def whole_rows(graph, rows, batch, node_type):
     ids = np.asarray(batch.inputs[node_type])
     out[ids[ids != NO_NODE]] = np.asarray(rows)[ids != NO_NODE]
     return out
-
-
-MODELS = [
-    {},
-    {"bases": 2, "head": False},
-    {"norm": "layer"},
-    {"one_hot": True},
-    {"one_hot": True, "bases": 2, "head": False},
-    {"name": "rgat", "heads": 2},
-    {"name": "hgt", "heads": 2},
-    {"name": "hgt", "heads": 2, "softmax": "relation", "norm": "layer"},
-    {"residual": True, "input_projection": True},
-    {"self_term": False},
-    {"dropout": 0.3, "input_dropout": 0.2},
-    {"name": "rgat", "heads": 2, "dropout": 0.3, "input_dropout": 0.2, "attention_dropout": 0.4},
-]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from hetjax.sampling.sampler import group
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.single.reading import without_zeros
 from hetjax.sharding.strategy import setup
-from tests.equivalence import GRAPHS, MODELS, alone, apart, floats, homogeneous, setting
+from tests.support.equivalence import GRAPHS, MODELS, alone, apart, floats, homogeneous, setting
 
 CASES = [
     ("homogeneous", "full", "GCN"),

@@ -9,7 +9,6 @@ import pytest
 
 import hetjax
 from hetjax import predict
-from hetjax.graph import store
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.inference import predicting
@@ -20,22 +19,15 @@ from hetjax.tasks import baselines, stacking
 from hetjax.tasks.logistic import loss_of
 from hetjax.tasks.node_classification import class_weights
 from hetjax.tasks.stacking import Stacked
-from hetjax.train import main
-from tests.test_label_inputs import relabelled
-from tests.test_recipe import communities, shop
+from tests.support.communities import communities, shop
+from tests.support.label_changes import relabelled
+from tests.support.stacking import METAPATHS, run, two_labels
 
 GRAPHS = {
     "features tell": lambda: communities(False, "all"),
     "edges tell": lambda: communities(True, "nothing"),
     "several labels": lambda: two_labels(shop("all")),
 }
-
-
-def two_labels(graph):
-    """The same graph, whose nodes may have a second label, which nothing tells."""
-    second = np.random.default_rng(1).integers(0, 2, len(graph.labels))
-    labels = np.stack([graph.labels == 0, graph.labels == 1, second], axis=1).astype(np.int8)
-    return replace(graph, labels=labels)
 
 
 def noise(graph) -> np.ndarray:
@@ -115,25 +107,6 @@ def test_of_too_few_validation_nodes_nothing_is_learned():
         stacking.fitted(noise(few), baselines.baselines(few, "micro_f1"), few.labels[few.splits["validation"]], False)
         is None
     )
-
-
-def run(graph, folder, *options: str) -> dict:
-    """Train for two epochs, and give the summary."""
-    if not (folder.parent / "store").exists():
-        store.save(graph, folder.parent / "store")
-    fixed = (
-        "--train.recipe=none",
-        "--model.hidden=4",
-        "--sampling.mode=full",
-        "--train.epochs=2",
-        "--train.stacking=true",
-    )
-    read = "--data.format=store", f"--data.path={folder.parent / 'store'}", f"--workdir={folder}"
-    main([*read, *fixed, *options])
-    return json.loads((folder / "summary.json").read_text())
-
-
-METAPATHS = "--model.name=sehgnn", "--model.layers=1", "--data.metapath_hops=1"
 
 
 @pytest.mark.parametrize(

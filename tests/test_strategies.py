@@ -26,9 +26,9 @@ from hetjax.sharding.registry import make_engine
 from hetjax.system.eager import eagerly
 from hetjax.system.errors import InputError
 from hetjax.training.prepare import keep_partitioning
-from tests.conftest import random_graph
-from tests.equivalence import MODELS, compare, few, setting
-from tests.test_command_line import SMALL, train
+from tests.support.commands import SMALL, train
+from tests.support.equivalence import MODELS, compare, few, setting
+from tests.support.graphs import random_graph
 
 REPLICATED = "examples.replicated:Replicated"
 

@@ -8,9 +8,9 @@ from hetjax.partition.stream.methods import hdrf, slim
 from hetjax.partition.stream.partitioner import Partitioner
 from hetjax.partition.stream.state import mark, no_replicas, put
 from hetjax.system.errors import InputError
-from tests import stream_transcriptions as plain
+from tests.support import stream_transcriptions as plain
+from tests.support.streams import EDGES, NODES, stream_of
 
-NODES, EDGES = 40, 150
 PLAIN = {
     "dbh": lambda e, n, p: plain.dbh(e, n, p, seed=3),
     "greedy": plain.greedy,
@@ -19,15 +19,6 @@ PLAIN = {
     "2ps-l": lambda e, n, p: plain.two_phase(e, n, p, seed=3),
     "spring": plain.spring,
 }
-
-
-def stream_of(seed: int, edges: int = EDGES) -> np.ndarray:
-    """Skewed, in communities, with loops, parallel edges and nodes without any."""
-    rng = np.random.default_rng(seed)
-    pairs = ((NODES - 2) * rng.random((edges, 2)) ** 2).astype(np.int32)
-    near = rng.random(edges) < 0.6
-    pairs[near, 1] = np.minimum(pairs[near, 0] // 8 * 8 + rng.integers(0, 8, near.sum()), NODES - 3)
-    return pairs
 
 
 def divided(pairs, method, parts, **options):

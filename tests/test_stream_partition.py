@@ -23,9 +23,9 @@ from hetjax.partition.stream.registry import BUILT_IN
 from hetjax.partition.stream.report import report
 from hetjax.partition.stream.run import Reader
 from hetjax.system.errors import InputError
-from tests.conftest import random_graph
-from tests.test_command_line import here, refused
-from tests.test_stream_methods import NODES, stream_of
+from tests.support.commands import here, refused
+from tests.support.graphs import random_graph
+from tests.support.streams import NODES, stream_of
 
 PAIRS = stream_of(0)
 

@@ -11,7 +11,7 @@ import yaml
 
 from hetjax import sweep
 from hetjax.system.errors import InputError
-from tests.test_command_line import here
+from tests.support.commands import here
 
 OVER = ["--over", "model.hidden=4,6", "train.learning_rate=0.01", "--seeds", "2"]
 

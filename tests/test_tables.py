@@ -11,17 +11,13 @@ from hetjax.ingest import text, whole_numbers
 from hetjax.ingest.configuration import Format
 from hetjax.ingest.in_order import in_order
 from hetjax.ingest.lookup import Close, Texts, Wide, lookup
+from tests.support.progress import Bar
 
 PLAIN = ["0", "7", "-12", "123456789012345678"]
 ODD = {
     "whole": ["-0", "007", " 8", "9223372036854775807", "", '"5"'],
     "text": ["007", "-0", "é", "a b", "", '"a,\nb"', '"say ""x"""', "99999999999999999999"],
 }
-
-
-class Bar:
-    def update(self, size):
-        pass
 
 
 def read(file, form, columns):

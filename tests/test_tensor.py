@@ -21,9 +21,9 @@ from hetjax.sharding.mesh import FEATURE
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.tensor import costs
 from hetjax.system.errors import InputError
-from tests.equivalence import GRAPHS, MODELS, compare, few, setting
-from tests.graphs import smaller_graph
-from tests.test_command_line import SMALL, train, train_anew
+from tests.support.commands import SMALL, train, train_anew
+from tests.support.equivalence import GRAPHS, MODELS, compare, few, setting
+from tests.support.graphs import smaller_graph
 
 
 def tensor(parts: int) -> tuple:

@@ -13,8 +13,8 @@ from hetjax.sharding.tensor.chunks.engine import ChunkedEngine
 from hetjax.sharding.tensor.chunks.plan import Plan, cut, rows_between, sendings
 from hetjax.sharding.tensor.strategy import Tensor
 from hetjax.system.errors import InputError
-from tests.conftest import random_graph
-from tests.equivalence import GRAPHS, MODELS, compare, few, setting
+from tests.support.equivalence import GRAPHS, MODELS, compare, few, setting
+from tests.support.graphs import random_graph
 
 
 def planned(setup, share: float) -> Plan:

@@ -9,8 +9,8 @@ from hetjax.kernels.grouping import Group
 from hetjax.models.packed import Packed
 from hetjax.sampling.whole import whole_graph
 from hetjax.sharding.registry import make_engine
-from tests.equivalence import MODELS, alone, apart, floats, initial, setting
-from tests.graphs import in_chunks
+from tests.support.equivalence import MODELS, alone, apart, floats, initial, setting
+from tests.support.graphs import in_chunks
 
 TOGETHER = ("R-GAT", "HGT, joint", "HGT, relation", "R-GCN", "R-GCN, bases")
 

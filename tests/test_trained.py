@@ -10,33 +10,9 @@ import pytest
 
 import hetjax
 from hetjax.graph import store
-from hetjax.graph.hetgraph import HetGraph
 from hetjax.system.errors import InputError
-from tests.test_command_line import here
-
-OPTIONS = {
-    "recipe": "none",
-    "model": "rgcn",
-    "epochs": 2,
-    "mode": "full",
-    "hidden": 8,
-    "feature_width": 8,
-    "fanout": (2, 2),
-}
-
-
-def people(seed: int = 0, ids: bool = True) -> HetGraph:
-    rng = np.random.default_rng(seed)
-    return hetjax.from_arrays(
-        {
-            ("person", "knows", "person"): rng.integers(0, 12, (2, 40)),
-            ("city", "of", "person"): rng.integers(0, 3, (2, 9)),
-        },
-        {"person": rng.standard_normal((12, 4), np.float32), "city": np.eye(3, dtype=np.float32)},
-        {"person": np.array(["red", "blue"])[np.arange(12) % 2]},
-        ids={"person": [f"p{n}" for n in range(12)]} if ids else None,
-        reverse=True,
-    )
+from tests.support.commands import here
+from tests.support.people import OPTIONS, people, wrote
 
 
 @pytest.fixture(scope="module")
@@ -102,16 +78,6 @@ def test_the_public_face_is_there():
         assert getattr(hetjax, name), name
     with pytest.raises(AttributeError, match="no attribute 'prdict'"):
         hetjax.prdict  # noqa: B018
-
-
-def wrote(authors: list[str], papers: list[str]) -> HetGraph:
-    """Authors without features, named in this order, with a paper each."""
-    edges = {("author", "wrote", "paper"): (authors, papers)}
-    features = {"paper": np.eye(4, dtype=np.float32)}
-    labels = {"author": ["early" if author < "c" else "late" for author in authors]}
-    return hetjax.from_arrays(
-        edges, features, labels, {"train": authors}, ids={"paper": list("wxyz"), "author": authors}, reverse=True
-    )
 
 
 def test_learned_features_are_found_by_ids(tmp_path):

@@ -10,7 +10,7 @@ import yaml
 
 import hetjax
 from hetjax.system.errors import InputError
-from tests.test_command_line import QUICK, ROOT
+from tests.support.commands import QUICK, ROOT
 
 SMALL = [
     *(
@@ -65,6 +65,17 @@ def test_a_model_that_a_folder_names_is_refused_unless_trusted(trained):
     done = call("predict", "--workdir", "run", "--out", "p.csv", "--trust", folder=trained)
     assert done.returncode == 0 and (trained / "ran").exists(), done.stderr
     (trained / "ran").unlink()
+
+
+def test_a_task_that_a_folder_names_is_refused_unless_trusted(trained):
+    shutil.copytree(trained / "run", trained / "task")
+    (trained / "task_of_own.py").write_text("open('ran', 'w').close()\n")
+    edited(trained / "task", "model", "name", "rgcn")
+    edited(trained / "task", "task", "name", "task_of_own:Task")
+    for command in (("predict", "--out", "q.csv"), ("train", *SMALL, "--train.recipe", "graph")):
+        done = call(*command, "--workdir", "task", folder=trained)
+        assert done.returncode == 2 and "task_of_own" in done.stderr, done.stderr
+        assert not (trained / "ran").exists()
 
 
 def test_resuming_and_warm_starts_import_what_the_command_names_alone(trained):

@@ -12,7 +12,6 @@ import pytest
 from hetjax.graph import store
 from hetjax.options.command_line import run_command
 from hetjax.partition import EdgeCut, edge_cut, save
-from hetjax.partition.edge_cut import PART
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
@@ -21,22 +20,13 @@ from hetjax.sharding.vanilla.strategy import Vanilla
 from hetjax.system.eager import eagerly
 from hetjax.system.errors import InputError
 from hetjax.train import main
-from tests.conftest import random_graph
-from tests.equivalence import MODELS, compare, few, setting, several_labels
-from tests.test_command_line import SMALL, train_anew
-from tests.test_raf import continued, losses
+from tests.support.commands import SMALL, train_anew
+from tests.support.edge_cuts import lopsided
+from tests.support.equivalence import MODELS, compare, few, setting, several_labels
+from tests.support.graphs import random_graph
+from tests.support.runs import continued, losses
 
 VANILLA = ("--mesh.strategy", "vanilla", "--mesh.data", "2")
-
-
-def lopsided(graph, parts: int) -> EdgeCut:
-    """All training papers in the last partition, all topics in the first, authors anywhere; others in the first two."""
-    about, rng = edge_cut(graph, parts, "random"), np.random.default_rng(0)
-    nodes = {name: (of % 2).astype(PART) for name, of in about.nodes.items()}
-    nodes["topic"][:] = 0
-    nodes["paper"][graph.splits["train"]] = parts - 1
-    nodes["author"] = rng.integers(0, parts, len(nodes["author"]), PART)
-    return EdgeCut(about.sizes, nodes, parts, "random")
 
 
 class Second(ProcessGroup):

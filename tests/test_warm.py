@@ -18,9 +18,9 @@ from hetjax.options.config import Mesh
 from hetjax.sharding.registry import make_engine
 from hetjax.system.errors import InputError
 from hetjax.train_graph import _config as config_of
-from tests.conftest import random_graph
-from tests.test_command_line import here
-from tests.test_trained import OPTIONS, wrote
+from tests.support.commands import here
+from tests.support.graphs import random_graph
+from tests.support.people import OPTIONS, wrote
 
 
 def by_loops(graph, node_type, unknown, table, where):

@@ -28,8 +28,8 @@ from hetjax.system.errors import InputError
 from hetjax.system.mapped import mapped
 from hetjax.tasks.predictions import ClassPredictions
 from hetjax.training.records import Records
-from tests.conftest import random_graph
-from tests.test_command_line import call
+from tests.support.commands import call
+from tests.support.graphs import random_graph
 
 STATE = {"weights": np.arange(100_000, dtype=np.float32), "tables": {"a": {"rows": np.ones((9, 2), np.float32)}}}
 CACHED = {"node_type": "a", "place": "host", "kept": 1, "rows": 2, "hits": 1, "misses": 1}

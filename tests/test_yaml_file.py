@@ -9,7 +9,7 @@ from hetjax.options.config import SECTIONS, as_dict, check_numbers
 from hetjax.sharding import registry
 from hetjax.system import yaml_file
 from hetjax.system.errors import LONGEST, InputError, short
-from tests.mutants import BOMB
+from tests.support.mutants import BOMB
 
 REFUSED = {
     "bomb": (BOMB, "line 1, column 5: anchors and aliases are not read"),

@@ -16,6 +16,7 @@ from hetjax.inference.restored import Restored, restore
 from hetjax.kernels import orders
 from hetjax.models.hgnn import Stack
 from hetjax.options.config import UNBOUNDED
+from hetjax.options.run_folder import Trust
 from hetjax.processes import digests
 from hetjax.processes.group import ProcessGroup
 from hetjax.processes.kept import Kept
@@ -62,7 +63,7 @@ def predict(
     graph: HetGraph | str | os.PathLike = "",
     embeddings: bool = False,
     new_nodes: NewNodes = "neighbours",
-    trust: bool | str = False,
+    trust: Trust = False,
 ) -> Predictions:
     """Predict all nodes of the target type.
 

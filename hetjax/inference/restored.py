@@ -24,7 +24,7 @@ from hetjax.models.hgnn import Stack
 from hetjax.options import renamed
 from hetjax.options.command_line import config_of
 from hetjax.options.config import Config, Data, as_dict, flat
-from hetjax.options.run_folder import TRUST, check_trusted, config_file
+from hetjax.options.run_folder import TRUST, Trust, check_trusted, config_file
 from hetjax.processes import digests
 from hetjax.sharding.strategy import setup
 from hetjax.sharding.trainer import Trainer
@@ -74,19 +74,19 @@ class Restored(NamedTuple):
         return self.stacked(ids, logits) if self.stacked else logits
 
 
-def run_of(workdir: str | os.PathLike, trust: bool | str = False, how: str = TRUST) -> tuple[Config, HetGraph]:
+def run_of(workdir: str | os.PathLike, trust: Trust = False, how: str = TRUST) -> tuple[Config, HetGraph]:
     """Return the configuration of a run, and its graph.
 
     Args:
       trust, how: as of `hetjax.options.run_folder.check_trusted`.
 
     Raises:
-      InputError: the folder is of no run, names a model of a user's own that is not trusted, or its configuration is
+      InputError: the folder is of no run, names a model or a task of a user's own that is not trusted, or its configuration is
         another one than its checkpoints were trained with.
     """
     file = config_file(Path(workdir))
     config = config_of(file)
-    check_trusted(file, config.model.name, trust, how)
+    check_trusted(file, config, trust, how)
     _check_options(file, config)
     return config, _graph(config, config.data)
 
@@ -112,7 +112,7 @@ def restore(
     other: HetGraph | str = "",
     new_nodes: NewNodes = "neighbours",
     folder: Path | None = None,
-    trust: bool | str = False,
+    trust: Trust = False,
 ) -> Restored:
     """The model of a run's best checkpoint, or of its last one where no validation chose, and a graph.
 

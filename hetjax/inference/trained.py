@@ -10,6 +10,7 @@ from typing import Any
 from hetjax.graph.carry import NewNodes
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.inference.predicting import predict
+from hetjax.options.run_folder import Trust
 from hetjax.system import files
 from hetjax.system.errors import reading
 from hetjax.tasks.predictions import Predictions
@@ -28,7 +29,7 @@ class Trained:
       trust: as of `hetjax.predict`; a run that `hetjax.train` made trusts the model that it was given.
     """
 
-    def __init__(self, path: str | os.PathLike, trust: bool | str = False):
+    def __init__(self, path: str | os.PathLike, trust: Trust = False):
         self.path, self.trust = Path(path), trust
 
     @property

@@ -71,7 +71,7 @@ def warm_start(config: Config, trainer: Trainer) -> Warm:
       InputError: the folder is of no run, or what was learned there does not go with this run's model or graph.
     """
     where, source = config.train.init_from, Path(config.train.init_from)
-    before, trained = run_of(source, config.model.name, "--model.name with the same MODULE:NAME")
+    before, trained = run_of(source, {config.model.name, config.task.name}, "{}")
     _check_models(where, before, config)
     graph = models.folded(config.model.name, load(config.data))
     given = setup(before, trained)

@@ -1,12 +1,15 @@
 """The name and the configuration of a run's folder, as every command that uses one checks them."""
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 
+from hetjax.options.config import Config
 from hetjax.system import files
 from hetjax.system.errors import InputError, short
 
 TRUST = "--trust (in Python: trust=True)"  # by which commands that use a run's folder trust it
+Trust = bool | str | Collection[str]  # whether a folder is trusted; or the modules of a user's own that are
 BUCKET = re.compile(r"^/(gs|s3|az|hf)/|gs:/")  # in a path, what Orbax takes for the address of a bucket
 
 
@@ -37,19 +40,19 @@ def config_file(folder: Path) -> Path:
     return file
 
 
-def check_trusted(file: Path, model: str, trust: bool | str, how: str = TRUST) -> None:
+def check_trusted(file: Path, config: Config, trust: Trust, how: str = TRUST) -> None:
     """Raise an InputError where a run's folder names a module that the user has not named.
 
     A folder may come from anybody, and to import a module runs its code.
 
     Args:
       file: the configuration in the folder.
-      model: its `model.name`.
-      trust: whether the user trusts the folder, or the model of a user's own, `MODULE:NAME`, that this command names.
-      how: what the user gives to trust it.
+      config: what it says.
+      trust: whether the user trusts the folder; or the names of the user's own, `MODULE:NAME`, that this command gives.
+      how: what the user gives to trust it; `{}` stands for the option and the name.
     """
-    if ":" in model and trust is not True and trust != model:
-        raise InputError(
-            f"{file}: model.name is {short(repr(model))}, a module whose code would run; "
-            f"if you trust this folder, give {how}"
-        )
+    known = {trust} if isinstance(trust, str) else set() if isinstance(trust, bool) else trust
+    for option, name in (("model.name", config.model.name), ("task.name", config.task.name)):
+        if ":" in name and trust is not True and name not in known:
+            words = f"{file}: {option} is {short(repr(name))}, a module whose code would run"
+            raise InputError(f"{words}; if you trust this folder, give {how.format(f'--{option} {name}')}")

@@ -16,7 +16,7 @@ from hetjax.system.errors import InputError
 
 
 def of_code(*own: str) -> str:
-    """Of hetjax's sources, and of the modules of a model and a strategy of one's own, given as `MODULE:NAME`."""
+    """Of hetjax's sources, and of the modules of a model, a task and a strategy of one's own, given as `MODULE:NAME`."""
     files = sorted(Path(__file__).parent.parent.rglob("*.py"))
     for module, _, attribute in (name.partition(":") for name in own):
         try:

@@ -120,9 +120,10 @@ def before(workdir: Path, given: Set[str]) -> list[Choice] | None:
 
 def _recorded(file: Path, given: Set[str]) -> dict[str, Any]:
     """Return the options that a run's folder records and that are not given, checked; nothing that it names is imported."""
-    recorded = flat(as_dict(config_of(file)))
-    name = recorded["model.name"]
-    check_trusted(file, name, "model.name" in given, f"--model.name {name}")
+    config = config_of(file)
+    recorded = flat(as_dict(config))
+    named = {recorded[key] for key in ("model.name", "task.name") if key in given}
+    check_trusted(file, config, named, "{}")
     return {key: _plain(value) for key, value in recorded.items() if key not in given}
 
 

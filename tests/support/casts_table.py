@@ -1,6 +1,6 @@
 """The table of casts: what each kind of value is in each role, and every door that must read it so.
 
-`tests/test_casts_table.py` runs every case at every door, and `python -m tests.casts_page` writes docs/casts.md.
+`tests/test_casts_table.py` runs every case at every door, and `python -m tests.support.casts_page` writes docs/casts.md.
 """
 
 import datetime
@@ -15,7 +15,7 @@ import pyarrow as pa
 import hetjax
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.objects import back
-from tests import stand_ins
+from tests.support import stand_ins
 
 REFUSED, LEFT_OUT = "refused", "left out"  # left out of frames with a line; where features are one array, refused
 RELATION = ("n", "k", "n")

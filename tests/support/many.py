@@ -22,9 +22,19 @@ from hetjax.processes.launch import process_group
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import setup
-from tests.equivalence import GRAPHS, MODELS, Errors, alone, floats, on_mesh, read_reference, setting, write_reference
+from tests.support.equivalence import (
+    GRAPHS,
+    MODELS,
+    Errors,
+    alone,
+    floats,
+    on_mesh,
+    read_reference,
+    setting,
+    write_reference,
+)
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 LIMIT = 150  # seconds that processes are given
 
 
@@ -71,7 +81,7 @@ def run(folder, commands: list[list], seconds: float = LIMIT) -> list[tuple[int,
 
 
 class Case(NamedTuple):
-    """What is trained, on a mesh and on one device; names are those of tests/equivalence.py."""
+    """What is trained, on a mesh and on one device; names are those of tests/support/equivalence.py."""
 
     graph: str
     mesh: tuple
@@ -95,7 +105,7 @@ def compare_in(folder, count: int, cases: list[Case], steps: int = 4, seconds: f
     file, out = folder / "cases.json", folder / "out.json"
     devices = max(4, *(Mesh(*case.mesh).devices for case in cases))
     file.write_text(json.dumps({"devices": devices // count, "cases": given}))
-    about = "-m", "tests.many", f"localhost:{free_port()}", count
+    about = "-m", "tests.support.many", f"localhost:{free_port()}", count
     done = run(folder, [[*about, number, file, out] for number in range(count)], seconds * len(cases))
     assert all(status == 0 for status, _ in done)
     return [Errors(*errors) for errors in json.loads(out.read_text())]

@@ -31,7 +31,7 @@ from hetjax.sharding.raf.features import SharedTable
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
 from hetjax.system.eager import eagerly
-from tests.conftest import random_graph
+from tests.support.graphs import random_graph
 
 
 class Bounded(nn.Module):
@@ -79,11 +79,11 @@ MODELS = {
         "dropout": 0.3,
         "attention_dropout": 0.4,
     },
-    "HGNN, dropout": {"name": "tests.equivalence:own_drops"},
-    "HGNN, mean": {"name": "tests.equivalence:own_mean"},
-    "HGNN, mean, no target": {"name": "tests.equivalence:own_blind"},
-    "HGNN, max": {"name": "tests.equivalence:own_max"},
-    "HGNN, no self term": {"name": "tests.equivalence:own_alone"},
+    "HGNN, dropout": {"name": "tests.support.equivalence:own_drops"},
+    "HGNN, mean": {"name": "tests.support.equivalence:own_mean"},
+    "HGNN, mean, no target": {"name": "tests.support.equivalence:own_blind"},
+    "HGNN, max": {"name": "tests.support.equivalence:own_max"},
+    "HGNN, no self term": {"name": "tests.support.equivalence:own_alone"},
     "GCN": {"name": "gcn", "dropout": 0.3, "input_dropout": 0.2},
     "GCN, residual": {"name": "gcn", "residual": True, "input_projection": True, "head": False},
     "SAGE": {"name": "sage", "dropout": 0.3},

@@ -1,4 +1,4 @@
-"""The fuzzer: `python tests/fuzz.py --mutants 5000` meets every reader, command, plan, store and run folder with mutants.
+"""The fuzzer: `python tests/support/fuzz.py --mutants 5000` meets every reader, command, plan, store and run folder with mutants.
 
 A mutant passes if its command ends with exit 0, or with exit 2 and one line that begins `hetjax: error:`; without a
 traceback, within 20 seconds of the processor, under 2.5 GB, and with nothing written outside of its folder and the caches.
@@ -23,15 +23,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent.parent))
+    sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import jax
 
 from hetjax import partition, train
 from hetjax.options.command_line import run_command
 from hetjax.sharding.evaluate import Evaluator
-from tests import corpus, mutants
-from tests.mutants import Command
+from tests.support import corpus, mutants
+from tests.support.mutants import Command
 
 SECONDS, PATIENCE = 20, 90  # of the processor, and by the clock
 MEMORY = 2_500_000_000

@@ -12,7 +12,7 @@ from hetjax.sampling.sampler import ALL
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import setup
 from hetjax.system.errors import InputError
-from tests.equivalence import Errors, alone, apart, floats, on_mesh, rounding, setting, weighted
+from tests.support.equivalence import Errors, alone, apart, floats, on_mesh, rounding, setting, weighted
 
 MODELS = ("rgcn", "rgat", "hgt, joint", "hgt, relation", "own")
 OTHERS = ("gcn", "sage", "gin", "gat", "gatv2", "gcn, decoupled", "rgcn, decoupled", "rgat, decoupled")
@@ -176,7 +176,7 @@ def random_model(name: str, layers: int, rng: np.random.Generator) -> dict[str, 
     options = {"layers": layers, "feature_width": int(rng.integers(1, 8)), "hidden": heads * int(rng.integers(1, 5))}
     options |= {"head": coin(0.8), "input_projection": coin(0.3), "input_dropout": _some(rng, 0.2)}
     if name == "own":
-        return options | {"name": f"tests.equivalence:{rng.choice(OWN)}"}
+        return options | {"name": f"tests.support.equivalence:{rng.choice(OWN)}"}
     options |= {"norm": "layer" if coin(0.3) else "none", "dropout": _some(rng, 0.3)}
     if name in OTHERS:
         return options | _other(name, heads, coin)

@@ -1,4 +1,4 @@
-"""Graphs of PyG and DGL that other ways of making them lead to: with the libraries, or with `tests.stand_ins`.
+"""Graphs of PyG and DGL that other ways of making them lead to: with the libraries, or with `tests.support.stand_ins`.
 
 Each takes the constructors and a function that makes a tensor of a list, and raises an AssertionError unless what is read is right.
 """

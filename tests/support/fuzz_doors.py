@@ -1,4 +1,4 @@
-"""The fuzzer of the Python doors: `python tests/fuzz_doors.py --mutants 5000` gives them what users might.
+"""The fuzzer of the Python doors: `python tests/support/fuzz_doors.py --mutants 5000` gives them what users might.
 
 A mutant passes if its door returns a graph, or raises an InputError of one line; within 20 seconds of the processor, under
 2.5 GB, and with nothing written. A line that names an exception of Python's, which no check foresaw, is counted apart.
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent.parent))
+    sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import networkx
 import numpy as np
@@ -31,8 +31,8 @@ import scipy.sparse
 
 import hetjax
 from hetjax.system.errors import InputError
-from tests import stand_ins
-from tests.fuzz import SECONDS, forked
+from tests.support import stand_ins
+from tests.support.fuzz import SECONDS, forked
 
 BATCH = 50  # mutants that a child is given
 ENDINGS = "refused", "accepted", "unforeseen", "fault"  # unforeseen: one line, which names an exception of Python's

@@ -1,9 +1,9 @@
-"""Write docs/casts.md from the table of casts: `python -m tests.casts_page`."""
+"""Write docs/casts.md from the table of casts: `python -m tests.support.casts_page`."""
 
 from pathlib import Path
 from typing import Any
 
-from tests.casts_table import ENDS, FEATURES, IDS, LABELS, LEFT_OUT, MASKS, REFUSED, SPLITS, WEIGHTS, Case
+from tests.support.casts_table import ENDS, FEATURES, IDS, LABELS, LEFT_OUT, MASKS, REFUSED, SPLITS, WEIGHTS, Case
 
 HEAD = """# What a value means
 
@@ -96,4 +96,4 @@ def _cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    (Path(__file__).parent.parent / "docs" / "casts.md").write_text(page())
+    (Path(__file__).parents[2] / "docs" / "casts.md").write_text(page())

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tests.mutants import BOMB, Command, refit, train_on
-from tests.test_readers import FILES, INFO, TRAINING, TRIPLES
+from tests.support.mutants import BOMB, Command, refit, train_on
+from tests.support.reader_files import FILES, INFO, TRAINING, TRIPLES
 
 
 class Case(NamedTuple):

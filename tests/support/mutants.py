@@ -26,12 +26,12 @@ from hetjax.options.config import Processes, SharedData
 from hetjax.partition import __main__ as partitioning
 from hetjax.partition.stream import Options as Streaming
 from hetjax.predict import Options as Predicting
-from tests import messy
-from tests.conftest import random_graph
-from tests.test_homogeneous import LAYOUTS, folder_of
-from tests.test_ingest import BOUGHT, CONFIG, ITEMS, PEOPLE
-from tests.test_ogb import ARXIV, IGB, MAG, MAG240M, tree, written
-from tests.test_readers import FILES, TEST, TRAINING, TRIPLES
+from tests.support import messy
+from tests.support.graphs import random_graph
+from tests.support.homogeneous_files import LAYOUTS, folder_of
+from tests.support.ogb_files import ARXIV, IGB, MAG, MAG240M, tree, written
+from tests.support.reader_files import FILES, TEST, TRAINING, TRIPLES
+from tests.support.shop_tables import BOUGHT, CONFIG, ITEMS, PEOPLE
 
 Command = tuple[str, list[str]]  # the module that is run, and its arguments
 

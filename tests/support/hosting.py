@@ -23,6 +23,7 @@ MODELS = {
     "rgat": Model(name="rgat", hidden=8, feature_width=6, heads=2, layers=1),
     "hgt": Model(name="hgt", hidden=8, feature_width=6, heads=2, layers=1),
 }
+VANILLA, COMMUNICATE = (1, 2, "vanilla"), (1, 4, "dependency", ("mode", "communicate"))
 ENGINES = {}  # compiled once; by model and mesh
 
 

@@ -1,4 +1,4 @@
-"""Graphs through objects of other libraries and back, in an environment that has those and no jax: `python -m tests.round_trips pyg dgl`.
+"""Graphs through objects of other libraries and back, in an environment that has those and no jax: `python -m tests.support.round_trips pyg dgl`.
 
 `make peers` builds such environments.
 """
@@ -14,8 +14,8 @@ from hetjax.graph.csc import edges_of
 from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.names import Ids, Names
 from hetjax.objects.back import MASKS
-from tests import peer_cases
-from tests.graphs import random_graph
+from tests.support import peer_cases
+from tests.support.graphs import random_graph
 
 GRAPHS = [(0, False), (1, True), (2, False)]  # seeds, and whether nodes have several labels
 PACKAGES = {"pyg": "torch_geometric", "dgl": "dgl"}

@@ -16,7 +16,7 @@ from hetjax.datasets.splits import Split
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.ingest import configuration
 from hetjax.ingest.__main__ import Options, ingest
-from tests.casts_table import Case, as_array, as_arrow, columns
+from tests.support.casts_table import Case, as_array, as_arrow, columns
 
 Write = Callable[[Mapping[str, Any], Path], None]
 
