@@ -179,7 +179,7 @@ def _whole(column: pa.Array, place: str) -> pa.Array:
 
 
 def _is_nested(given: Any) -> bool:
-    """Whether a list has rows of several labels."""
+    """Tell whether a list has rows of several labels."""
     first = next((row for row in given if row is not None), None) if isinstance(given, list | tuple) else None
     return len(first) > 1 if isinstance(first, list | tuple) else isinstance(first, np.ndarray) and first.size > 1
 

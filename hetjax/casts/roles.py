@@ -1,4 +1,4 @@
-"""Which column of a table of edges is what, by its name."""
+"""Roles of the columns of a table of edges, by their names."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

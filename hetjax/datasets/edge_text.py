@@ -93,7 +93,7 @@ def _read_block(text: bytes, nodes: int, columns: int, lines: int, place: str | 
 
 
 def _words(fault: int, text: bytes, line: int, columns: int, nodes: int, place: str) -> str:
-    """What is wrong with a line of a block."""
+    """Return what is wrong with a line of a block."""
     content = text.split(b"\n", line)[line - 1].rstrip(b"\r").decode(errors="backslashreplace")
     cells = [cell for cell in re.split("[ \t,]+", content) if cell]
     if fault in (SOURCE, TARGET):

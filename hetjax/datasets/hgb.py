@@ -201,7 +201,7 @@ def _read_links(
 
 
 def _fit(table: np.ndarray, ends_of: np.ndarray, node_type: np.ndarray) -> bool:
-    """Whether all rows `(source, target, relation)` are of nodes and relations that there are, and of their types."""
+    """Tell whether all rows `(source, target, relation)` are of nodes and relations that there are, and of their types."""
     if (table[:, 2] >= len(ends_of)).any() or (table[:, :2] >= len(node_type)).any():
         return False
     return bool((node_type[table[:, :2]] == ends_of[table[:, 2]]).all())

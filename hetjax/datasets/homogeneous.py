@@ -21,7 +21,7 @@ AT_ONCE = 2**16  # values, which stay in the processor's cache with what is made
 
 @dataclass(frozen=True)
 class Options:
-    """What is made of the arrays of a graph.
+    """Options of reading the arrays of a graph.
 
     Attributes:
       undirected: add the reverse of every edge; every edge is then there once.
@@ -92,7 +92,7 @@ def assemble(
 
 
 def _classes(labels: np.ndarray, named: int, where: str) -> int:
-    """How many classes there are: no more than nodes, or than have a name."""
+    """Return the number of classes, of which there are no more than nodes, or than have a name."""
     if labels.ndim == 2:
         return labels.shape[1]
     most = int(labels.max(initial=UNLABELLED))
@@ -105,7 +105,7 @@ def _classes(labels: np.ndarray, named: int, where: str) -> int:
 
 
 def _edges(edges: Edges, nodes: int, options: Options, where: str) -> tuple[np.ndarray, ...]:
-    """What `build` takes: with reverses, if asked for; weights that are all 1 are none."""
+    """Return edges as `build` takes them, with reverses if asked for; weights that are all 1 are left out."""
     from hetjax.casts import numbers  # takes a while, as pyarrow does
 
     check_some(edges, nodes, where)

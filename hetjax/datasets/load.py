@@ -24,7 +24,7 @@ from hetjax.system.logs import counted
 
 
 class Ahead:
-    """What is known of a graph before it is opened, because its statistics were looked at.
+    """Knowledge of a graph before it is opened, from a look at its statistics.
 
     Attributes:
       graph: as it was read, to be taken once; after that it is not kept here. None of a store, which is opened again.
@@ -77,7 +77,7 @@ def as_read(data: Data) -> Data:
 
 
 def makes(data: Data) -> bool:
-    """Whether a graph is changed after it was read."""
+    """Tell whether a graph is changed after it was read."""
     return data != as_read(data)
 
 

@@ -32,7 +32,7 @@ def trailing_zeros(context: Any, word: Any) -> tuple[Any, Callable]:
 
 @intrinsic
 def quotes_and_ends(context: Any, text: Any, at: Any) -> tuple[Any, Callable]:
-    """Which of 64 bytes of a text from `at` are quotes or line ends: a bit each, the first as the lowest."""
+    """The quotes and line ends among 64 bytes of a text from `at`: a bit each, the first as the lowest."""
 
     def build(context, builder, signature, args):
         kind = ir.VectorType(EIGHT_BITS, STEP)

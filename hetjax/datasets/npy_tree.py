@@ -24,7 +24,7 @@ LABELLED = {(269346174, "19"): 227130858, (269346174, "2K"): 157675969}  # first
 
 
 class Layout(NamedTuple):
-    """How a tree is laid out.
+    """The layout of a tree.
 
     Attributes:
       separator: between the parts of a relation's name.

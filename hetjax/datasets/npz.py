@@ -82,7 +82,7 @@ class Archive:
         return name in self.members
 
     def place(self, name: str) -> str:
-        """What an error about an array begins with."""
+        """Return the beginning of an error about an array."""
         return f"{self.path}: {name}"
 
     def array(self, name: str, kinds: str, *shapes: tuple[int | str, ...], why: str = "") -> np.ndarray:
@@ -156,7 +156,7 @@ def _labels(archive: Archive, names: Sequence[str]) -> np.ndarray:
 
 
 def _rows(archive: Archive, names: Sequence[str], rows: int, why: str) -> tuple[np.ndarray, np.ndarray]:
-    """Of compressed sparse rows, the row and the column of every entry."""
+    """Return the row and the column of every entry of compressed sparse rows."""
     indptr = archive.array(names[0], INTEGERS, (rows + 1,), why=why)
     indices = archive.array(names[1], INTEGERS, ("entries",))
     if indptr[0] != 0 or indptr[-1] != len(indices):

@@ -15,7 +15,7 @@ def check(packed: int, unpacked: int) -> None:
 
 
 class Readable(Protocol):
-    """What bytes can be read from."""
+    """A source that bytes can be read from."""
 
     def read(self, size: int = -1, /) -> bytes: ...
 

@@ -74,7 +74,7 @@ BOM = b"\xef\xbb\xbf"
 
 
 class Misquoted(InputError):
-    """What is wrong with a quote, and where in the text it opens, and perhaps is closed, in bytes."""
+    """An error about a quote, with the places in the text at which it opens and perhaps is closed, in bytes."""
 
     def __init__(self, opened: int, words: str, closed: int | None = None):
         super().__init__(words)
@@ -131,7 +131,7 @@ def _check(text, separator, start, state):
 
 @compiled
 def _after_quote(text, after, separator):
-    """Where to look further after a quote within quotes: one byte on if that is doubled; -1 if what follows may not."""
+    """Return the place to look further after a quote within quotes: one byte on if that is doubled; -1 if what follows may not."""
     if after == len(text):
         return after
     if text[after] == QUOTE:
@@ -142,7 +142,7 @@ def _after_quote(text, after, separator):
 
 @compiled
 def _last_marks(text, at):
-    """As `quotes_and_ends` of fewer than 64 bytes."""
+    """The quotes and line ends of fewer than 64 bytes, as of `quotes_and_ends`."""
     marks = np.uint64(0)
     for place in range(at, len(text)):
         if text[place] == QUOTE or text[place] == LINE or text[place] == RETURN:

@@ -149,7 +149,7 @@ def _read_triples(file: Path, literals: str, exclude: Sequence[str]):
 
 
 def _name(term) -> object:
-    """What identifies a term: the IRI of a resource as a string, the term itself of a blank node or literal."""
+    """Return the identity of a term: the IRI of a resource as a string, the term itself of a blank node or literal."""
     return term.value if isinstance(term, pyoxigraph.NamedNode) else term
 
 

@@ -13,7 +13,7 @@ Shipped = Mapping[str, tuple[str, np.ndarray]]  # by the name of a split: the pl
 
 @dataclass(frozen=True)
 class Split:
-    """Which of the labelled nodes train, validate and test.
+    """The rule by which labelled nodes train, validate and test.
 
     Attributes:
       kind: `public`: as the files say; `random`: by shares of the nodes; `shchur`: so many nodes of every class, the protocol
@@ -69,7 +69,7 @@ def divide(labels: np.ndarray, split: Split, shipped: Shipped, where: str) -> di
 
 
 def _smallest(keys: np.ndarray, count: int) -> np.ndarray:
-    """Which are the smallest so many, and of equal ones the first: bool `[keys]`."""
+    """Return a mask of the smallest `count` keys, and of equal ones the first: bool `[keys]`."""
     if count >= len(keys):
         return np.ones(len(keys), bool)
     end = np.partition(keys, count)[count]

@@ -114,7 +114,7 @@ def whole(cell: str) -> int | None:
 
 
 def shown(given: object) -> str:
-    """What was given, as an error shows it."""
+    """Return a given value as an error shows it."""
     text = repr(given)
     return text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}..."
 

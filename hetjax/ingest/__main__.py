@@ -124,7 +124,7 @@ def _read_nodes(config: Configuration, bar: tqdm, errors: Errors) -> dict[str, N
 
 
 def _labels(read: Nodes, target: str, table: NodeTable | None, where: str) -> tuple:
-    """As `labels.encode`, of the nodes of the target type; `table`: which has the labels, if there are some."""
+    """Return labels of the target type as `labels.encode` does; `table` has them, if there are some."""
     if table is None or table.label is None:
         log.info(f"{where}: no labels of {target!r}: a graph to predict, and not to train on")
         return labels.none(read.count)

@@ -111,7 +111,7 @@ class _Reader:
         return Configuration(tuple(nodes), made, reverse, content, tuple(self.left_out))
 
     def _each(self, read: Callable[[Any, str], Any], given: Sequence[tuple[Any, str]]) -> list:
-        """What is read of each, without those that are left out; errors are collected."""
+        """Read each, and return what is not left out; errors are collected."""
         made = []
         for about, place in given:
             with self.errors.collected():
@@ -324,7 +324,7 @@ class _Reader:
         return [(one, f"{place}.{key}[{number}]".lstrip(".")) for number, one in enumerate(given)]
 
     def _several(self, about: dict, key: str, place: str, kinds: Any, default: Sequence = ()) -> tuple:
-        """What a key lists, each of one of some kinds; `default` where it is not given."""
+        """Return the values that a key lists, each of one of some kinds; `default` where it is not given."""
         given = about.get(key, default)
         if not isinstance(given, list | tuple) or not all(
             isinstance(one, kinds) and not isinstance(one, bool) for one in given

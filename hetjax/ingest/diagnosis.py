@@ -116,7 +116,7 @@ def _nulls(form: Format) -> set[str]:
 
 
 def _undecodable(file: Path, form: Format) -> InputError:
-    """What is said of a file of another encoding, with the first line that shows it."""
+    """Return an error about a file of another encoding, with the first line that shows it."""
     with gzip.open(file) if file.suffix == ".gz" else open_regular(file) as stream:
         for number, line in enumerate(iter(lambda: stream.readline(LONGEST), b""), start=1):
             try:
@@ -151,7 +151,7 @@ def diagnose(file: Path, form: Format, columns: Mapping[str, str]) -> None:
 
 
 def _parses(cell: str, kind: str) -> bool:
-    """Whether Arrow reads a number there: Python's own would take `+1` and `1_000`."""
+    """Tell whether Arrow reads a number there: Python's own would take `+1` and `1_000`."""
     if kind == "date":
         return bool(DATE.fullmatch(cell)) and _is_date(cell)
     cell = cell.strip(" \t")

@@ -42,7 +42,7 @@ class Finder:
         return self.lookup.find(_as(column, self.kind, place))
 
     def unknown(self, column: pa.Array, row: int) -> str:
-        """What an error says of an id that is none."""
+        """Return an error's words about an id that no node has."""
         value = column[row].as_py()
         if value is None or value != value:
             return "missing"

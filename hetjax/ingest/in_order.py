@@ -18,7 +18,7 @@ def under_way() -> int:
 
 
 def in_order(function: Callable[[Given], Made], given: Iterable[Given]) -> Iterator[Made]:
-    """As `map`, of functions that work without the interpreter's lock; `under_way` at most at a time."""
+    """Map as `map` does, by functions that work without the interpreter's lock; `under_way` at most at a time."""
     most, things = under_way(), iter(given)
     waiting: deque[Future[Made]] = deque()
     with ThreadPoolExecutor(most // 2) as pool:
@@ -40,5 +40,5 @@ def in_order(function: Callable[[Given], Made], given: Iterable[Given]) -> Itera
 
 
 def beside(function: Callable[[Given], Made]) -> Callable[[Given], tuple[Given, Made]]:
-    """What gives a thing with what is made of it."""
+    """Return a function that gives a thing with what is made of it."""
     return lambda thing: (thing, function(thing))

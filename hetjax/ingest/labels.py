@@ -61,7 +61,7 @@ def encode(chunks: list[pa.Array], label: Label, explicit: bool = False) -> tupl
 
 
 def none(nodes: int) -> tuple[np.ndarray, None, list[str]]:
-    """Of so many nodes without labels: what `encode` gives. The class is one, as a graph has at least one."""
+    """Return what `encode` does, of nodes without labels. The class is one, as a graph has at least one."""
     return np.full(nodes, UNLABELLED, np.int32), None, ["0"]
 
 
@@ -159,7 +159,7 @@ def _from_files(label: Label, name: str, finder: Finder) -> np.ndarray:
 
 
 def _entry(file: Path, row: int | None = None) -> str:
-    """What an error about an id in a file of ids begins with."""
+    """Return the beginning of an error about an id in a file of ids."""
     return f"{file}" if row is None else f"{file}: entry {row + 1}"
 
 

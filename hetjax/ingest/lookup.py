@@ -22,7 +22,7 @@ class Lookup(Protocol):
 
 
 def lookup(ids: pa.Array) -> Lookup:
-    """Of distinct ids, int64 or large_string, at most 2^31 - 1; what is looked up is of that type."""
+    """Return a table that finds distinct ids, int64 or large_string, at most 2^31 - 1, by values of that type."""
     if not pa.types.is_int64(ids.type):
         return Texts(ids)
     values = arrow.to_numpy(ids)
@@ -99,7 +99,7 @@ def _close(wanted, low, table, found):
 
 @compiled
 def _slot(value, slots):
-    """Where the search for a whole number begins."""
+    """Return the slot at which the search for a whole number begins."""
     mixed = np.uint64(value) * MIX
     return np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(slots - 1))
 

@@ -70,7 +70,7 @@ class Nodes:
 
 
 class _Read(NamedTuple):
-    """What one table has, some rows at a time; `starts`: the file and the number of the first of these rows."""
+    """The content of one table, some rows at a time; `starts`: the file and the number of the first of these rows."""
 
     columns: list[Column]
     rows: int
@@ -244,7 +244,7 @@ def write_features(nodes: Nodes, folder: Path, number: int, bar: tqdm) -> np.nda
 
 
 def _rounded(values: np.ndarray, dtype: np.dtype) -> int:
-    """How many whole numbers change where they are written as a narrower float."""
+    """Count the whole numbers that change where they are written as a narrower float."""
     if (
         dtype.kind != "f"
         or values.dtype.kind != "f"

@@ -27,7 +27,7 @@ class Rows(NamedTuple):
         return self.batch.column(self.batch.schema.get_field_index(name))
 
     def place(self, column: str, row: int | None = None) -> str:
-        """What an error begins with; `row` counts from 0 within these."""
+        """Return the beginning of an error; `row` counts from 0 within these."""
         at = f"rows from {self.first}" if row is None else f"row {self.first + row}"
         return f"{self.file}: {at}, column {column!r}"
 

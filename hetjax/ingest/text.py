@@ -129,7 +129,7 @@ class _Lines:
                 return
 
     def read(self, size: int) -> bytes:
-        """What comes after those lines, as a file gives it."""
+        """Read what comes after those lines, as from a file."""
         given, self.rest = self.rest[:size], self.rest[size:]
         return given + self.stream.read(size - len(given))
 
@@ -190,7 +190,7 @@ class _Text:
 
 
 def _is(line: bytes, form: Format, header: Sequence[str]) -> bool:
-    """Whether the header is this line and no more."""
+    """Tell whether the header is this line and no more."""
     text = line.decode("utf-8-sig", errors="replace").removesuffix("\n").removesuffix("\r")
     return "\r" not in text and list(csv.reader(io.StringIO(text), delimiter=form.separator)) == [list(header)]
 
@@ -211,7 +211,7 @@ def _options(
 
 
 def _words(form: Format, columns: Mapping[str, str]) -> bool:
-    """Whether words such as `NA` stand for missing numbers; then Arrow would take texts of these words for missing too."""
+    """Tell whether words such as `NA` stand for missing numbers; then Arrow would take texts of these words for missing too."""
     return not form.explicit and not {"number", "date"}.isdisjoint(columns.values())
 
 

@@ -69,7 +69,7 @@ class Transform:
         return wide if most is None else min(wide, most)
 
     def see(self, values: np.ndarray) -> None:
-        """What is kept of the values that are known."""
+        """Keep what is needed of the values that are known."""
 
     def fit(self) -> None:
         """All rows were seen."""
@@ -92,7 +92,7 @@ class Transform:
 
 
 def is_finite(value: Any) -> bool:
-    """Whether a value of a configuration is a finite number of at most 64 bits."""
+    """Tell whether a value of a configuration is a finite number of at most 64 bits."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return abs(value) < 2**64 if isinstance(value, int) else math.isfinite(value)

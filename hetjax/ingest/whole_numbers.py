@@ -27,7 +27,7 @@ UNREAD = np.uintp(2**31)  # the place of a column that is not wanted
 
 
 def usable(form: Format, columns: Mapping[str, str]) -> bool:
-    """Whether a table may be read so: its columns can be whole numbers, and no number stands for a missing one."""
+    """Tell whether a table may be read so: its columns can be whole numbers, and no number stands for a missing one."""
     numbers = any(re.fullmatch("-?[0-9]+", null) for null in form.null_values)
     return {"number", "date"}.isdisjoint(columns.values()) and not numbers and form.separator not in '0123456789-"\r\n'
 
@@ -139,7 +139,7 @@ def _word(context: Any, text: Any, at: Any) -> tuple[Any, Callable]:
 
 @intrinsic
 def _no_digits(context: Any, text: Any, at: Any) -> tuple[Any, Callable]:
-    """Which of 64 bytes of a text from `at` are no digits: a bit each, the first as the lowest."""
+    """The bytes that are no digits among 64 of a text from `at`: a bit each, the first as the lowest."""
 
     def build(context, builder, signature, args):
         kind = ir.VectorType(EIGHT_BITS, 64)

@@ -258,6 +258,6 @@ def _splits(
 
 
 def _plain(ids: Ids) -> bool:
-    """Whether ids are hetjax's own numbers."""
+    """Tell whether ids are hetjax's own numbers."""
     values = ids.values
     return str(values.type) == "int64" and np.array_equal(values.to_numpy(zero_copy_only=False), np.arange(len(values)))

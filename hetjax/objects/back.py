@@ -1,4 +1,4 @@
-"""What every object of another library is made of: a graph's edges, features, labels, masks and names, in plain arrays."""
+"""A graph's edges, features, labels, masks and names in plain arrays, of which objects of other libraries are made."""
 
 from collections.abc import Collection, Iterator
 from typing import Any

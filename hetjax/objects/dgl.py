@@ -121,7 +121,7 @@ def _by_type(graph: Any, data: dict, counts: dict, edges: dict) -> tuple[dict, d
 
 
 def _several(numbers: Any) -> bool:
-    """Whether there are numbers of several types."""
+    """Tell whether there are numbers of several types."""
     return numbers is not None and len(np.unique(as_dense(numbers, TYPE))) > 1
 
 

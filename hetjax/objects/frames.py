@@ -111,7 +111,7 @@ def _columns(frame: Any, place: str) -> list[Any]:
 
 
 def _roles(columns: Sequence[Any], labels: Sequence[Any]) -> Roles:
-    """What each column is, by its name; an exact name comes before one in another case."""
+    """Return the role of each column, by its name; an exact name comes before one in another case."""
     named = {str(name).strip().lower(): name for name in reversed(columns) if name not in labels}
     named |= {name: name for name in columns if isinstance(name, str) and name not in labels}
     taken = {key: named[key] for key in (ID, SPLIT, *MASKS) if key in named}

@@ -26,7 +26,7 @@ GRAPH_KEYS = {"classes", "_node_type_names", "_edge_type_names"}
 
 
 class Nodes(NamedTuple):
-    """What a node type has: features, labels, ids and masks by split; None where it has none; `size`: how many nodes, if that is known."""
+    """The columns of a node type: features, labels, ids and masks by split; None where it has none; `size`: how many nodes, if that is known."""
 
     x: Any
     y: Any
@@ -88,7 +88,7 @@ def from_pyg(
 
 
 def _get(store: Any, key: str) -> Any:
-    """What a store of PyG has under a name; None if nothing."""
+    """Return what a store of PyG has under a name; None if nothing."""
     return getattr(store, key, None)
 
 
@@ -227,7 +227,7 @@ def _homogeneous(data: Any) -> tuple[dict[str, Nodes], dict[Any, Ends]]:
 
 
 def _nodes_by_type(data: Any, count: int, typed: Typed) -> dict[str, Nodes]:
-    """What each type has of a `Data`: its own rows; what is NaN in all rows of a type, it has not, as PyG fills in."""
+    """Return the rows of a `Data` that each type has; a type does not have what is NaN in all its rows, as PyG fills in."""
     x, y, ids = (_checked(_get(data, key), count, key) for key in ("x", "y", "ids"))
     x = None if x is None else as_dense(x, "x")
     y = None if y is None else as_dense(y, "y")
