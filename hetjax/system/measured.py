@@ -1,4 +1,4 @@
-"""What was measured on this machine and is kept in the user's cache folder, until what it depends on is another."""
+"""Costs that were measured on this machine and are kept in the user's cache folder, until what they depend on changes."""
 
 import contextlib
 import hashlib
@@ -14,7 +14,7 @@ from hetjax.system.errors import InputError
 
 
 def read(name: str, about: Mapping[str, Any]) -> Any:
-    """Costs in lists and dictionaries, all above zero; None if there are none of this, or they are damaged.
+    """Return costs in lists and dictionaries, all above zero; None if there are none of this name, or they are damaged.
 
     Args:
       about: what they depend on, in JSON's types.
@@ -28,13 +28,13 @@ def read(name: str, about: Mapping[str, Any]) -> Any:
 
 
 def write(name: str, about: Mapping[str, Any], costs: Any) -> None:
-    """Keep costs in place of others; not in a folder that is only read."""
+    """Write costs in place of others; a folder that can only be read is left as it is."""
     with contextlib.suppress(InputError, OSError):
         durable.write(_new(name, about), _text(about, costs))
 
 
 def write_first(name: str, about: Mapping[str, Any], costs: Any) -> Any:
-    """Keep costs, unless another process was faster; returns those that are kept, or these where none can be."""
+    """Write costs, unless another process was faster. Return those that are kept, or these where none can be."""
     with contextlib.suppress(InputError, OSError):
         file = _new(name, about)
         own = file.with_name(f".{file.name}.{os.getpid()}")
