@@ -20,7 +20,7 @@ Source = str | os.PathLike | HetGraph | Features | Mapping[str, Any]
 
 
 def fetch_features(store: Source, node_type: str, ids: np.ndarray | slice) -> np.ndarray | jax.Array:
-    """Feature rows `[len(ids), width]` of a node type, without a copy that is not needed.
+    """Return feature rows `[len(ids), width]` of a node type, without a copy that is not needed.
 
     Args:
       store: the path of a store, or of a run's folder or one of its checkpoints (learnable features; of a run, as its last

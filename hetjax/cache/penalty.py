@@ -1,4 +1,4 @@
-"""What it costs to miss a row: measured on the machine that trains (Heta, section 6, figure 8)."""
+"""Miss penalties: the cost of a row that is not cached, measured on the machine that trains (Heta, section 6, figure 8)."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ ROWS, ROUNDS = 20_000, 7
 
 
 def measure(hosted: Mapping[str, HostMatrix], learnable: Mapping[str, object]) -> dict[str, float]:
-    """Seconds per byte of a missed row, by node type.
+    """Measure the seconds per byte of a missed row, by node type.
 
     Of static features: read on the host and sent. Of learnable ones also returned and written, with both moments and the
     count. The median of some rounds, each of other rows; a byte counts once, whichever ways it goes.
@@ -47,7 +47,7 @@ def _measure(matrix: HostMatrix, changes: bool) -> float:
 def read_or_measure(
     file: Path, about: Mapping, hosted: Mapping[str, HostMatrix], learnable: Mapping[str, object]
 ) -> dict[str, float]:
-    """As `measure`; or what a file holds, if that was measured on this machine for the same purpose.
+    """Return miss penalties as `measure` does, or those of a file, if they were measured on this machine for the same purpose.
 
     Args:
       file: is written if it can be.
