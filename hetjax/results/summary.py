@@ -1,4 +1,4 @@
-"""What a run writes at its end: `summary.json`, the pictures and the report."""
+"""The files that a run writes at its end: `summary.json`, the pictures and the report."""
 
 import itertools
 import json
@@ -85,7 +85,7 @@ def summarise(
 
 
 def told(run: Run, summary: dict, records: list[dict]) -> report.Told:
-    """What the report is made of."""
+    """Return the contents of the report."""
     task_parts: Sequence[Part] = ()
     if run.outputs is not None:
         predicted = run.task.predictions(run.outputs, run.graph.names, run.chosen)
@@ -94,7 +94,7 @@ def told(run: Run, summary: dict, records: list[dict]) -> report.Told:
 
 
 def _stacking(run: Run) -> dict[str, Any]:
-    """How the model's logits were weighed, and what it has without that; nothing, where they were not."""
+    """Return how the model's logits were weighed, and what it has without that; nothing, where they were not."""
     if not run.stacked:
         return {}
     by_class = run.config.train.class_weights != "none"
@@ -109,20 +109,20 @@ def _alone(run: Run, test: Quality) -> dict[str, Any]:
 
 
 def _compared(run: Run) -> dict[str, dict[str, Any]]:
-    """What the baselines reach on the test nodes, if that is asked for."""
+    """Return what the baselines reach on the test nodes, if that is asked for."""
     options = run.config.train
     shown = options.baselines and options.test
     return run.task.compared(run.baselines) if shown else {}
 
 
 def _losses(written: Sequence[dict]) -> dict[str, float]:
-    """The first and the largest loss of an epoch in training."""
+    """Return the first and the largest loss of an epoch in training."""
     losses = [row["train_loss"] for row in written if row.get("train_loss") is not None]
     return {"first": losses[0], "largest": max(losses)} if losses else {}
 
 
 def title(config: Config) -> str:
-    """The model and the graph, in words."""
+    """Return the model and the graph, in words."""
     data, own = config.data, owners.reader_options(config.data)
     graph = (
         f"a synthetic {own.schema}, scale {own.scale}"
@@ -133,7 +133,7 @@ def title(config: Config) -> str:
 
 
 def total_traffic(shares: Sequence[Sequence]) -> list[dict]:
-    """Bytes that all devices of all processes send in a step, by kind, collective and mesh axis."""
+    """Return the bytes that all devices of all processes send in a step, by kind, collective and mesh axis."""
     total: Counter[tuple[str, str, str]] = Counter()
     for kind, collective, axis, count in itertools.chain.from_iterable(shares):
         total[kind, collective, axis] += count

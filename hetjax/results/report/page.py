@@ -21,7 +21,7 @@ FILE = "report.html"
 
 
 class Told(NamedTuple):
-    """What a report is made of.
+    """The contents of a report.
 
     Attributes:
       config: of the run.
@@ -64,7 +64,7 @@ def _alone(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def tiles(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The few numbers that come first."""
+    """Return the few numbers that come first."""
     shown = of_summary(summary)
     tests = [(f"test {shown.metrics[name].label}", score(shown, name, summary)) for name in shown.names]
     headline = shown.metrics[shown.headline].label
@@ -105,7 +105,7 @@ HEADS = {"seconds": "seconds so far"}
 
 
 def compared(told: Told) -> list[Part]:
-    """What a model is to be better than."""
+    """Return the comparison of a model with what it is to be better than."""
     found = told.summary.get("baselines") or {}
     if not found:
         return []
@@ -124,7 +124,7 @@ def compared(told: Told) -> list[Part]:
 
 
 def costs(told: Told) -> Part:
-    """Time and bytes."""
+    """Return the part about time and bytes."""
     summary = told.summary
     laps = summary["milliseconds_per_step"]
     tables = (
@@ -169,7 +169,7 @@ def cache(told: Told) -> list[Part]:
 
 
 def plan(told: Told) -> list[Part]:
-    """Who has what, where several devices train."""
+    """Return the part about what each device has, where several devices train."""
     axes = [[name, str(size)] for name, size in told.config.mesh.axes.items()]
     if told.config.mesh.devices == 1:
         return []
@@ -183,7 +183,7 @@ def plan(told: Told) -> list[Part]:
 
 
 def made(told: Told) -> Part:
-    """What to run to have the same again."""
+    """Return the part about what to run to have the same again."""
     values = [
         [f"{s}.{k}", "unset" if v is None else str(v)]
         for s, keys in as_dict(told.config).items()
@@ -204,7 +204,7 @@ def made(told: Told) -> Part:
 
 
 def command(config: Config, folder: Path) -> str:
-    """A command that trains the same, of the options that are not as by default; an option a line."""
+    """Return a command that trains the same, of the options that differ from the defaults; an option a line."""
     lines = ["python -m hetjax.train", shlex.join(["--workdir", str(folder)])]
     for name, section in owners.sections_of(config).items():
         for key, value in changed(section).items():
