@@ -1,4 +1,4 @@
-"""Which options a graph needs, from its statistics.
+"""Choice of the options that a graph needs, from its statistics.
 
 Each choice is a rule of a few lines, which reads counts of nodes, edges and labels, and what kinds of numbers the features are. Two read
 what baselines reach on the validation nodes. A choice depends on the graph and on what is given, and on nothing else, so it is the
@@ -48,7 +48,7 @@ OTHERS = {
 
 
 def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None = None) -> Iterator[Choice]:
-    """What a graph needs, but for what was given, and for what the model has no option for.
+    """Yield what a graph needs, without the options that were given or that the model does not have.
 
     Args:
       ahead: where what was computed to choose is left for who needs it later.
@@ -86,7 +86,7 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
 
 
 def _fanout(config: Config, given: Set[str]) -> Iterator[Choice]:
-    """A number of neighbours for every layer, where steps are of mini-batches."""
+    """Choose a number of neighbours for every layer, where steps are of mini-batches."""
     layers, fanout = config.model.layers, config.sampling.fanout
     if config.sampling.mode == "minibatch" and "sampling.fanout" not in given:
         wanted = (-1,) if config.data.metapath_hops else (fanout + fanout[-1:] * layers)[:layers]
@@ -133,7 +133,7 @@ def _all(
 
 
 def _model(about: Statistics, config: Config, says: Judged | None, given: Set[str]) -> Choice:
-    """A model for a graph, where none is given: one that takes the options of models that are."""
+    """Choose a model for a graph, where none is given: one that takes the options of models that are given."""
     name, why = config.model.name, f"{_several(about)}, each with weights of its own"
     if config.data.metapath_hops:
         name, why = "sehgnn", "metapaths are its inputs"
@@ -160,14 +160,14 @@ def _of_model(full: str) -> str | None:
 
 
 def _several(about: Statistics) -> str:
-    """Of what there are several, so that a model has weights for each."""
+    """Name what there are several of, so that a model has weights for each."""
     if about.relations > 1:
         return "several relations"
     return "several types" if about.types > 1 else "labels as inputs, and features"
 
 
 def _paths(config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]:
-    """Metapaths, for the model whose inputs they are, of a graph whose relations are none yet."""
+    """Choose metapaths, for the model whose inputs they are, of a graph whose relations are no metapaths yet."""
     asked = config.model.name == "sehgnn" and not config.data.metapath_hops and "data.metapath_hops" not in given
     asked = asked and not config.data.label_inputs  # which are of a graph without metapaths
     if asked and not of_metapaths(graph.schema):
@@ -182,7 +182,7 @@ def _paths(config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]
 
 
 def _metric(about: Statistics, config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]:
-    """Of two classes one of which is rare, if the validation nodes have both and stay validation nodes."""
+    """Choose the metric for two classes one of which is rare, if the validation nodes have both and stay validation nodes."""
     skewed = graph.schema.classes == 2 and not graph.multilabel and about.smallest < SKEWED
     both = len(np.unique(graph.labels[graph.splits["validation"]])) == 2
     if skewed and both and not (about.bare and _none_held_out(about, config, given)):
@@ -191,9 +191,9 @@ def _metric(about: Statistics, config: Config, graph: HetGraph, given: Set[str])
 
 
 def _labels(about: Statistics, config: Config, graph: HetGraph, says: Judged | None) -> Iterator[Choice]:
-    """Labels as inputs, where features say little and labels of neighbours much: a model without them learns less than label propagation has.
+    """Choose labels as inputs, where features say little and labels of neighbours much: a model without them learns less than label propagation has.
 
-    Of one relation and features that say something a model of few weights, which folds features of neighbours, learns as much.
+    A graph of one relation and with features that say something gets none: a model of few weights, which aggregates features of neighbours, learns as much.
     """
     if (
         config.model.name == "sehgnn"
@@ -224,7 +224,10 @@ def _labels(about: Statistics, config: Config, graph: HetGraph, says: Judged | N
 
 
 def _mode(about: Statistics, config: Config, given: Set[str]) -> Choice:
-    """Whole-graph steps where the graph is small, unless the strategy or an option is for mini-batches alone; of metapaths none, as mini-batches make more steps of the same work."""
+    """Choose whole-graph steps where the graph is small, unless the strategy or an option is for mini-batches alone.
+
+    Metapaths get mini-batches, which make more steps of the same work.
+    """
     batches = sorted(key for key in given if key in OF_BATCHES or key.startswith("cache."))
     if batches and registry.runs(config, "minibatch"):
         return Choice("sampling.mode", "minibatch", f"{batches[0]} is given, which is for mini-batches")
@@ -245,7 +248,7 @@ def _mode(about: Statistics, config: Config, given: Set[str]) -> Choice:
 
 
 def _one_hot(about: Statistics, config: Config, given: Set[str]) -> Iterator[Choice]:
-    """As the R-GCN paper has it (Schlichtkrull et al. 2018, section 5.1)."""
+    """Choose the options of the R-GCN paper (Schlichtkrull et al. 2018, section 5.1)."""
     why = "no type has features, and there are few nodes: one weight row per node, as in the R-GCN paper"
     yield Choice("rgcn.one_hot", True, why)
     yield Choice("model.hidden", 16, why)
@@ -268,7 +271,7 @@ def _one_hot(about: Statistics, config: Config, given: Set[str]) -> Iterator[Cho
 
 
 def _none_held_out(about: Statistics, config: Config, given: Set[str]) -> bool:
-    """Whether training nodes are so few that none become validation nodes, where neither the files nor an option say which, and none asks for some."""
+    """Return whether training nodes are so few that none become validation nodes, where neither the files nor an option say which, and none asks for some."""
     options = config.train
     asked = options.patience or options.metric in AREAS or options.threshold == "validation"
     asked = asked or ("train.stacking" in given and options.stacking)
@@ -277,7 +280,10 @@ def _none_held_out(about: Statistics, config: Config, given: Set[str]) -> bool:
 
 
 def _few_labels(about: Statistics, name: str, whole: bool) -> Iterator[Choice]:
-    """As the GCN paper has it (Kipf and Welling 2017, section 5.2), but 64 wide, as by default: with its 16 hidden units Cora and Citeseer are learned less well."""
+    """Choose the options of the GCN paper (Kipf and Welling 2017, section 5.2), but the default width of 64.
+
+    With the paper's 16 hidden units Cora and Citeseer are learned less well.
+    """
     why = f"{about.labels:,} labels for {about.classes} classes are few: as in the GCN paper"
     known = models.takes(name)
     if "heads" not in known or "output_heads" in known:  # others' logits would have to split into heads
@@ -292,7 +298,7 @@ def _few_labels(about: Statistics, name: str, whole: bool) -> Iterator[Choice]:
 
 
 def _features(about: Statistics, name: str, whole: bool, one_step: bool) -> Iterator[Choice]:
-    """As these graphs need it, in steps of the whole graph or not, of which an epoch has one or more."""
+    """Choose the options of graphs with features, by steps of the whole graph or of mini-batches, of which an epoch has one or more."""
     why, several = f"{about.labels:,} labels", "several metapaths" if name == "sehgnn" else _several(about)
     if about.plain:
         if whole:
@@ -319,7 +325,7 @@ def _features(about: Statistics, name: str, whole: bool, one_step: bool) -> Iter
 
 
 def _learned(about: Statistics) -> Iterator[Choice]:
-    """Of learnable features."""
+    """Choose the options of learnable features."""
     width = WIDEST
     while width > NARROWEST and about.featureless * width > MOST_LEARNED:
         width //= 2

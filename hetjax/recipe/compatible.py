@@ -1,4 +1,4 @@
-"""Choices that go with the options that are given: one that does not is left out."""
+"""Choices that are compatible with the options that are given; others are left out."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -56,7 +56,7 @@ def compatible(config: Config, graph: HetGraph, choices: Sequence[Choice]) -> It
 
 
 def _obstacle(config: Config, graph: HetGraph, choices: Sequence[Choice]) -> InputError | None:
-    """Return what a model with some choices is refused for; None if it can be made."""
+    """Return why a model with some choices is refused; None if it can be made."""
     try:
         tried = applied(config, choices)
         options = models.options(tried.model)

@@ -1,4 +1,4 @@
-"""What baselines reach on the validation nodes, before a model is chosen: whether features, or the labels of neighbours, say more."""
+"""Scores of baselines on the validation nodes, before a model is chosen: they show whether features, or the labels of neighbours, say more."""
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ BETTER, ROOM = 0.1, 4  # by how much one is, but where the larger class leaves l
 
 @dataclass(frozen=True)
 class Judged:
-    """What baselines reach on the validation nodes, by the run's metric.
+    """Scores of baselines on the validation nodes, by the run's metric.
 
     Attributes:
       larger: the larger class.
@@ -32,29 +32,29 @@ class Judged:
 
     @property
     def much(self) -> float:
-        """How much better than another one is to be."""
+        """The difference by which one score must be better than another to count."""
         return min(BETTER, (1 - self.larger) / ROOM)
 
     @property
     def neighbours_say_more(self) -> bool:
-        """Whether the labels of neighbours say much more than features do."""
+        """Return whether the labels of neighbours say much more than features do."""
         return self.neighbours is not None and self.neighbours >= max(self.larger, self.features) + self.much
 
     @property
     def features_say_nothing(self) -> bool:
-        """Whether features say hardly more than the larger class does."""
+        """Return whether features say hardly more than the larger class does."""
         return self.features < self.larger + self.much
 
     @property
     def neighbours_say_nothing(self) -> bool:
-        """Whether the labels of neighbours say hardly more than the larger class does."""
+        """Return whether the labels of neighbours say hardly more than the larger class does."""
         return self.neighbours is not None and self.neighbours < self.larger + self.much
 
 
 def judged(
     config: Config, graph: HetGraph, given: Set[str], metric: str, kinds: Mapping[str, str], ahead: Ahead | None
 ) -> Judged | None:
-    """What baselines say of a graph as it is trained on; None where there are too few validation nodes to tell.
+    """Return the scores of baselines on a graph as it is trained on; None where there are too few validation nodes to tell.
 
     Args:
       metric: of the run.

@@ -104,7 +104,7 @@ def as_begun(config: Config, given: Set[str]) -> list[Choice]:
 
 
 def _of_model(key: str) -> bool:
-    """Whether an option is one of the model, or of its inputs."""
+    """Return whether an option is one of the model, or of its inputs."""
     return key.split(".")[0] in {"model", *owners.sections(owners.MODEL)} or key in {f"data.{name}" for name in INPUTS}
 
 
