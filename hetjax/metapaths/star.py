@@ -24,19 +24,19 @@ ITSELF, MEANS, LABELS = "itself", "means", "labels"  # relations into the target
 
 
 def of_metapaths(schema: Schema) -> bool:
-    """Whether every relation is a metapath already, as `along_metapaths` makes them: one of them is every node alone."""
+    """Return whether every relation is a metapath already, as `along_metapaths` makes them: one of them is every node alone."""
     return any(map(is_own, schema.relations)) and all(
         r.target == schema.target and is_metapath(r) for r in schema.relations
     )
 
 
 def is_own(relation: Relation) -> bool:
-    """Whether this is the metapath without a hop."""
+    """Return whether this is the metapath without a hop."""
     return ITSELF in (relation.name, relation.source.removeprefix(f"{relation.target} "))
 
 
 def is_metapath(relation: Relation) -> bool:
-    """Whether a relation into the target type may be a metapath: one from the target type itself is named as such."""
+    """Return whether a relation into the target type may be a metapath: one from the target type itself is named as such."""
     source, name, target = relation
     return source != target or name == ITSELF or name.startswith(target + BACK)
 
@@ -44,7 +44,7 @@ def is_metapath(relation: Relation) -> bool:
 def along_metapaths(
     graph: HetGraph, hops: int, label_hops: int = 0, features: Collection[str] | None = None, ones: bool = False
 ) -> HetGraph:
-    """The graph of a graph's metapaths.
+    """Return the graph of a graph's metapaths.
 
     Args:
       graph: in memory or mapped into it.
@@ -99,7 +99,7 @@ class _Made:
         self.relations[relation] = edges
 
     def add(self, name: str, relation: str, width: int, compute) -> None:
-        """A type with the target's nodes, and a relation from each to the same node of the target."""
+        """Add a type with the target's nodes, and a relation from each to the same node of the target."""
         if name in self.nodes:
             raise InputError(
                 f"a metapath is called {name!r}, and so is another, or a node type: give types other names"
