@@ -1,4 +1,4 @@
-"""Counter-based random numbers, and the draw of neighbours that rests on them.
+"""Counter-based random numbers, and the sampling of neighbours that rests on them.
 
 Every number is a pure function of what it is for: (seed, epoch, step, hop, relation, node, which of the node's draws). So
 the same neighbours are drawn however the graph is partitioned and whoever draws, and a run resumes at any step without
@@ -20,14 +20,14 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def key(*parts: int | str) -> np.uint64:
-    """A 64-bit key for a purpose, say `key(seed, epoch, step, hop, relation.key)`; any change changes all that it draws."""
+    """Return a 64-bit key for a purpose, say `key(seed, epoch, step, hop, relation.key)`; any change changes all that is sampled by it."""
     plain = tuple(part if isinstance(part, str) else int(part) for part in parts)
     return np.uint64(int.from_bytes(hashlib.blake2b(repr(plain).encode(), digest_size=8).digest(), "little"))
 
 
 @compiled(inline="always")
 def bits(key: np.uint64, counter: int) -> np.uint64:
-    """64 random bits for a counter: the output function of SplitMix64 (Steele, Lea and Flood 2014), applied twice."""
+    """Return 64 random bits for a counter: the output function of SplitMix64 (Steele, Lea and Flood 2014), applied twice."""
     z = key + (np.uint64(counter) + np.uint64(1)) * _GOLDEN
     for _ in range(2):
         z = (z ^ (z >> np.uint64(30))) * _FIRST
@@ -38,7 +38,7 @@ def bits(key: np.uint64, counter: int) -> np.uint64:
 
 @compiled(inline="always")
 def uniform(key: np.uint64, counter: int) -> float:
-    """A float64 in [0, 1) with 53 random bits."""
+    """Return a float64 in [0, 1) with 53 random bits."""
     return np.float64(bits(key, counter) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
@@ -49,7 +49,7 @@ def _fill_bits(key, ids, out):
 
 
 def shuffle(key: np.uint64, ids: np.ndarray) -> np.ndarray:
-    """`ids` in a random order that depends on the key and on the set of ids alone, not on the order they came in."""
+    """Return `ids` in a random order that depends on the key and on the set of ids alone, not on the order they came in."""
     ids = np.sort(ids)
     order = np.empty(len(ids), np.uint64)
     _fill_bits(key, ids, order)
@@ -78,7 +78,7 @@ def _choose(key, target, degree, chosen, always):
 
 @compiled(inline="always")
 def _id(given, size, place):
-    """One of the integers of so many bytes at an address."""
+    """Return one of the integers of so many bytes at an address."""
     if size == 4:
         return np.int64(array_at(given, place + 1, types.uint32)[place])
     if size == 2:
@@ -98,7 +98,7 @@ def draw_neighbours(
     out: np.ndarray,
     always: int,
 ) -> int:
-    """Draw the neighbours of every target, uniformly and without replacement, into `out` (global source ids).
+    """Sample the neighbours of every target, uniformly and without replacement, into `out` (global source ids).
 
     Args:
       indptr: of the relation's CSC.
@@ -144,7 +144,7 @@ def draw_weights(
     out: np.ndarray,
     always: int = 0,
 ) -> None:
-    """The weights of the edges that `draw_neighbours` draws, which checked the pointers, float32 into `out`.
+    """Write the weights of the edges that `draw_neighbours` samples, which checked the pointers, float32 into `out`.
 
     Where fewer are drawn than there are, weights are multiplied by edges there are / edges drawn, so that what is expected
     of a weighted sum is the sum over all; those of the first `always` edges, drawn in any case, are left as they are.
@@ -176,7 +176,7 @@ def draw_piece(
     out: np.ndarray,
     places: np.ndarray,
 ) -> int:
-    """Draw of a whole relation as `draw_neighbours`, and keep the edges of one piece; where `out` is empty they are counted alone.
+    """Sample from a whole relation as `draw_neighbours` does, and keep the edges of one piece; where `out` is empty they are only counted.
 
     Args:
       indptr: of the whole relation.

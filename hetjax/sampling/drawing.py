@@ -1,4 +1,4 @@
-"""Draws the edges of all relations of a hop in one call of compiled code: where relations are many, a call for each takes longer than to draw."""
+"""Sampling of the edges of all relations of a hop in one call of compiled code: where relations are many, a call for each takes longer than the sampling."""
 
 import threading
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ INDPTR, INDICES, BYTES, EDGES, SOURCES, LOOPS, TARGETS, COUNT = range(8)  # colu
 
 
 class Asked(NamedTuple):
-    """Of which relation edges are drawn, and for whom.
+    """One request: the relation whose edges are sampled, and the targets.
 
     Attributes:
       targets: ids.
@@ -35,7 +35,7 @@ class Asked(NamedTuple):
 
 
 class Edges(NamedTuple):
-    """Edges that were drawn, grouped by target: int32 pointers and sources, float32 weights if they have any, and of a piece `whole`."""
+    """Sampled edges, grouped by target: int32 pointers and sources, float32 weights if they have any, and `whole` if they are of a piece."""
 
     indptr: np.ndarray
     indices: np.ndarray
@@ -44,7 +44,7 @@ class Edges(NamedTuple):
 
 
 class Drawing:
-    """Draws edges of one graph."""
+    """Sampler of the edges of one graph."""
 
     def __init__(self, graph: HetGraph):
         self.graph = graph
@@ -53,7 +53,7 @@ class Drawing:
         self._lock = threading.Lock()  # of both, as several threads draw
 
     def draw(self, asked: Sequence[Asked], fanout: int) -> list[Edges]:
-        """Of everything that is asked the edges, by source id; `indices` may be written to.
+        """Return the edges of every request, by source id; `indices` may be written to.
 
         Args:
           fanout: neighbours per target; below 0 all.
@@ -111,7 +111,7 @@ class Drawing:
         return edges._replace(weights=weights)
 
     def _of(self, relation: Relation) -> tuple[int, ...]:
-        """The first six columns."""
+        """Return the first six columns of a request's row."""
         with self._lock:
             return self._known(relation)
 
@@ -128,7 +128,7 @@ class Drawing:
 
 
 def drawn_of_piece(csc: CSC, asked: Asked, sources: int, fanout: int) -> Edges:
-    """Of the edges that are drawn of the whole relation those that a piece has, each with its place among its target's.
+    """Return those of the edges sampled from the whole relation that a piece has, each with its place among its target's edges.
 
     Raises:
       InputError: a pointer or id out of range.
@@ -150,7 +150,7 @@ def drawn_of_piece(csc: CSC, asked: Asked, sources: int, fanout: int) -> Edges:
 
 
 def _starts(counts: np.ndarray) -> np.ndarray:
-    """Where the things of each begin, int64, and the end of the last."""
+    """Return where the items of each count begin, int64, and the end of the last."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
 
 
@@ -185,7 +185,7 @@ def count_all(table, fanout, indptr, drawn):
 
 @compiled
 def draw_all(table, keys, indptr, starts, indices):
-    """Draw, for one relation after the other, from where `starts` says.
+    """Sample the edges of one relation after the other, from where `starts` says.
 
     Returns:
       `(which relation is wrong, which of its edges)`, as of `draw.draw_neighbours`; -1: none.

@@ -1,4 +1,4 @@
-"""From seed nodes to blocks: draw the neighbours hop by hop, renumber them, and turn the edges around for the gradient."""
+"""Blocks from seed nodes: the neighbours are sampled hop by hop and renumbered, and the edges are turned around for the gradient."""
 
 from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
@@ -20,7 +20,7 @@ ALL = -1  # a fanout: every neighbour
 
 
 class Role(NamedTuple):
-    """Some nodes, and what is folded into them.
+    """Some nodes, and what is aggregated into them.
 
     Attributes:
       nodes: distinct ids per node type.
@@ -34,7 +34,7 @@ class Role(NamedTuple):
 
 
 class Sampler:
-    """Draws blocks from one graph, in any number of threads, for each of which it keeps scratch memory.
+    """Sampler of blocks from one graph, in any number of threads, for each of which it keeps scratch memory.
 
     Attributes:
       read_by_id: node types whose features the first layer reads from the whole matrix, by node id. Of all other types the
@@ -62,7 +62,7 @@ class Sampler:
     def sample(
         self, seeds: dict[str, np.ndarray], fanouts: Sequence[int], stream: tuple, gradients: bool = True
     ) -> Sample:
-        """What the embeddings of `seeds` after `len(fanouts)` layers depend on.
+        """Sample what the embeddings of `seeds` after `len(fanouts)` layers depend on.
 
         Args:
           seeds: distinct node ids per node type.
@@ -95,7 +95,7 @@ class Sampler:
         gradients: bool = True,
         together: Container[Relation] = (),
     ) -> tuple[list[Block], dict[str, np.ndarray]]:
-        """Draw one hop.
+        """Sample one hop.
 
         Args:
           roles: nodes and what is drawn for them; their sources are numbered together.
@@ -131,21 +131,21 @@ class Sampler:
         return blocks, below
 
     def _own(self, ids: np.ndarray) -> np.ndarray:
-        """Ids that are to be numbered, or what blocks say where targets are no sources."""
+        """Return ids that are to be numbered, or what blocks say where targets are no sources."""
         return np.array(ids, np.int32) if self.reads_own else np.full(len(ids), NO_NODE)
 
     def _name(self, relation: Relation) -> str:
-        """What a relation's draw is named after: pieces draw as the whole does."""
+        """Return the name by which a relation is sampled: pieces are sampled as the whole relation is."""
         piece = self.graph.relations[relation].piece
         return piece.relation if piece else relation.key
 
     def everyone(self, relations: Sequence[Relation], targets: np.ndarray) -> list[Edges]:
-        """All edges of some relations into some targets, by source id."""
+        """Return all edges of some relations into some targets, by source id."""
         return self.drawing.draw([Asked(relation, targets, np.uint64(0)) for relation in relations], ALL)
 
 
 def grouped(edges: Sequence[Edges], sources: Sequence[int | None]) -> list[Adjacency]:
-    """Adjacencies from edges that were drawn, of each grouped by source too if the number of its sources is given."""
+    """Return adjacencies of sampled edges, each grouped by source too if the number of its sources is given."""
     made = [Adjacency(one.indptr, one.indices, weights=one.weights, whole=one.whole) for one in edges]
     flowing = [(number, count) for number, count in enumerate(sources) if count is not None]
     if not flowing:
@@ -167,7 +167,7 @@ def grouped(edges: Sequence[Edges], sources: Sequence[int | None]) -> list[Adjac
 
 
 def group(indptr: np.ndarray, indices: np.ndarray, sources: int | None, weights: np.ndarray | None = None) -> Adjacency:
-    """An adjacency from edges grouped by target; grouped by source too if the number of sources is given."""
+    """Return an adjacency of edges grouped by target; grouped by source too if the number of sources is given."""
     if sources is None:
         return Adjacency(indptr, indices, weights=weights)
     reverse_indptr, reverse_indices, reverse_edges = (
@@ -179,7 +179,7 @@ def group(indptr: np.ndarray, indices: np.ndarray, sources: int | None, weights:
 
 @compiled
 def group_all(table, rows, places, indptr, targets, edges):
-    """As `group_by_source`, of one relation after the other, each from where `rows` and `places` say."""
+    """Group by source, as `group_by_source` does, one relation after the other, each from where `rows` and `places` say."""
     for number in range(len(table)):
         a, b, c, d = rows[number], rows[number + 1], places[number], places[number + 1]
         own_indptr = array_at(table[number, 0], table[number, 1], types.int32)

@@ -16,7 +16,7 @@ MOST = 0.9  # of a type's nodes: where so many are read, a layer's sources are a
 
 
 def whole_graph(graph: HetGraph, roots: Collection[str], layers: int, reads_own: bool = True) -> tuple[Block, ...]:
-    """One block per layer, each with the relations that the layer needs for its part in the roots' embeddings.
+    """Return one block per layer, each with the relations that the layer needs for its part in the roots' embeddings.
 
     Args:
       roots: the types whose last embeddings are needed.
@@ -43,7 +43,7 @@ def whole_graph(graph: HetGraph, roots: Collection[str], layers: int, reads_own:
 def needed_graph(
     sampler: Sampler, seeds: Mapping[str, np.ndarray], layers: int, trained: bool = True
 ) -> tuple[Block, ...]:
-    """The part of the whole graph that the embeddings of some nodes depend on, a block per layer.
+    """Return the part of the whole graph that the embeddings of some nodes depend on, a block per layer.
 
     The loss of these nodes and its gradients are those of the whole graph, as the gradient of what is left out is zero. Rows are in
     the order of ids. The first layer's sources are all nodes, whose features are read in place. Where a layer reads at least `MOST` of a
@@ -98,7 +98,7 @@ def nodes_read(
     ends: Iterable[tuple[str, np.ndarray]],
     own: Mapping[str, np.ndarray],
 ) -> dict[str, np.ndarray]:
-    """Per type the rising ids that a layer reads.
+    """Return the rising ids per type that a layer reads.
 
     They are `everyone[t]` itself, by which callers know it, if these are at least `MOST`.
 
@@ -118,7 +118,7 @@ def nodes_read(
 
 
 def _renumbered(ids: np.ndarray, among: np.ndarray, nodes: int) -> np.ndarray:
-    """The place of every id among others, of a type of so many nodes."""
+    """Return the place of every id among others, of a type of so many nodes."""
     rows = np.zeros(nodes, np.int32)
     rows[among] = np.arange(len(among))
     return _taken(rows, ids)
@@ -132,7 +132,7 @@ def _mark(marked, ids):
 
 @compiled
 def _taken(rows, ids):
-    """`rows[ids]`, for which numpy copies ids as int64."""
+    """Return `rows[ids]`, for which numpy copies ids as int64."""
     found = np.empty(len(ids), np.int32)
     for i in range(len(ids)):
         found[i] = rows[ids[i]]
@@ -140,12 +140,12 @@ def _taken(rows, ids):
 
 
 def adjacency_of(edges: Edges, sources: int | None) -> Adjacency:
-    """Edges grouped by target, grouped by source too if the number of sources is given."""
+    """Return an adjacency of edges grouped by target; grouped by source too if the number of sources is given."""
     return group(edges.indptr, edges.indices, sources, edges.weights)._replace(whole=edges.whole)
 
 
 def count_edges(blocks: Iterable[Block]) -> int:
-    """How many edges the relations of all layers have together, of blocks in host memory."""
+    """Count the edges that the relations of all layers have together, of blocks in host memory."""
     return sum(len(edges.indices) for block in blocks for edges in block.adjacency.values())
 
 
@@ -160,7 +160,7 @@ def check_relation(graph: HetGraph, relation: Relation) -> None:
 
 
 def whole_relation(graph: HetGraph, relation: Relation) -> Adjacency:
-    """All edges of a relation, grouped both ways.
+    """Return all edges of a relation, grouped both ways.
 
     Raises:
       InputError: as `whole_graph`.
