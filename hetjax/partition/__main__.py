@@ -103,7 +103,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _read(path: str) -> HetGraph:
-    """A store, checked: an edge that leads nowhere would lead METIS and Fennel astray, and a copy would have checksums of its own."""
+    """Open a store and check it: an edge that leads nowhere would mislead METIS and Fennel, and a copy would have checksums of its own."""
     graph = store.open(path)
     check(graph, path)
     checksums.verify(path)
@@ -134,7 +134,7 @@ def _edge_cut(options: Options, path: str, graph) -> EdgeCut:
 
 
 def read_metapaths(file: str) -> list[list[Relation]]:
-    """Metapaths from a YAML file.
+    """Read metapaths from a YAML file.
 
     Raises:
       InputError: the file cannot be read, or is no list of lists of three names.

@@ -33,7 +33,7 @@ def contiguous(graph: HetGraph, parts: int) -> dict[str, np.ndarray]:
 
 
 def cumulative(graph: HetGraph, node_type: str) -> np.ndarray:
-    """What the nodes before each id weigh together: `[nodes + 1]`, int64, or float64 where that would overflow.
+    """Return what the nodes before each id weigh together: `[nodes + 1]`, int64, or float64 where that would overflow.
 
     A weight is multiplied by the number of nodes, so that all are whole numbers: `edges + nodes x in-degree`.
     """

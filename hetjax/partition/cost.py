@@ -1,4 +1,4 @@
-"""What a step is expected to cost: rows reached, bytes folded, bytes exchanged; from counts alone, nothing is read.
+"""Expected costs of a step: rows reached, bytes aggregated, bytes exchanged. They come from counts alone; nothing is read.
 
 Estimates, for comparing plans: each node of a type is taken to have the relation's mean in-degree, so a target draws
 `min(fanout, edges / targets)` neighbours (no fewer than it does on average), and a draw to hit every source alike (real
@@ -24,7 +24,7 @@ FLOAT = ID = 4  # bytes of a float32 and of a node id
 
 @dataclass(frozen=True)
 class Workload:
-    """A training step, as far as its cost depends on it.
+    """The facts about a training step on which its cost depends.
 
     Attributes:
       batch_size: seed nodes of a step, over all partitions.
@@ -51,7 +51,7 @@ class Workload:
         require(number, "network", self.network, f"a number in 0..{MOST}")
 
     def fanout_at(self, hop: int) -> float:
-        """Neighbours drawn at a hop, 1 being the seeds' own."""
+        """Return the neighbours sampled at a hop, 1 being the seeds' own."""
         fanout = self.fanout[min(hop, len(self.fanout)) - 1]
         return np.inf if fanout == -1 else fanout
 
@@ -70,31 +70,31 @@ class Work(NamedTuple):
 
 
 def distinct(nodes: ArrayLike, have: Any, draws: Any) -> Any:
-    """Expected distinct nodes after `draws` more among `nodes`, `have` being there already; numbers or arrays."""
+    """Return the expected distinct nodes after `draws` more among `nodes`, of which `have` are there already; numbers or arrays."""
     nodes = np.asarray(nodes, np.float64)
     missed = np.exp(draws * np.log1p(-1 / np.maximum(nodes, 1 + 1e-12)))
     return have + (nodes - have) * (1 - missed)
 
 
 def width(sizes: Sizes, workload: Workload, node_type: str, layer: int) -> int:
-    """Width of a type's source embeddings at a layer; 0 is the first."""
+    """Return the width of a type's source embeddings at a layer; 0 is the first."""
     if layer:
         return workload.hidden
     return sizes.features[node_type][0] if node_type in sizes.features else workload.feature_width
 
 
 def weight_bytes(sizes: Sizes, workload: Workload, layer: int, source: str) -> int:
-    """Bytes of the weights of one relation or self term, which are counted as R-GCN's: one float32 matrix."""
+    """Return the bytes of the weights of one relation or self term, which are counted as R-GCN's: one float32 matrix."""
     return width(sizes, workload, source, layer) * workload.hidden * FLOAT
 
 
 def links(layer: LayerFolds) -> tuple[tuple[Relation | str, str], ...]:
-    """What has weights in a layer: `(relation, its source)` and `(type, the type)`."""
+    """Return what has weights in a layer: `(relation, its source)` and `(type, the type)`."""
     return tuple((r, r.source) for r in layer.relations) + tuple((name, name) for name in layer.selves)
 
 
 def program_weights(sizes: Sizes, workload: Workload, local_model: LocalModel) -> int:
-    """Bytes of all weights of what a partition computes."""
+    """Return the bytes of all weights of what a partition computes."""
     return sum(
         weight_bytes(sizes, workload, number, source)
         for number, layer in enumerate(local_model.layers)
@@ -103,7 +103,7 @@ def program_weights(sizes: Sizes, workload: Workload, local_model: LocalModel) -
 
 
 def work(sizes: Sizes, workload: Workload, tree: Metatree, roots: Iterable[Root]) -> Work:
-    """What a step of the owner of `roots` is expected to read; each target type has `batch_size` seeds, or all."""
+    """Return what a step of the owner of `roots` is expected to read; each target type has `batch_size` seeds, or all."""
     nodes, program, together = sizes.schema.nodes, tree.local_model(roots), tree.exchange == "every"
     seeds = {target: min(workload.batch_size, nodes[target]) for target in tree.targets}
     inner: dict[str, float] = {}
@@ -134,5 +134,5 @@ def _row(sizes: Sizes, workload: Workload, node_type: str, layer: int) -> int:
 
 
 def learnable_row(workload: Workload) -> int:
-    """Bytes that a learnable row's gradient takes on the wire: its id and its float32 values."""
+    """Return the bytes that a learnable row's gradient takes on the wire: its id and its float32 values."""
     return ID + workload.feature_width * FLOAT

@@ -1,4 +1,4 @@
-"""What an edge-cut costs, from counts of the graph's edges."""
+"""The costs of an edge-cut, from counts of the graph's edges."""
 
 from hetjax.partition import traffic
 from hetjax.partition.dependencies import Layer, as_json

@@ -1,4 +1,4 @@
-"""A graph that `python -m hetjax.partition --stream ... --out` divided: who trains which node, and what every partition was given."""
+"""A graph that `python -m hetjax.partition --stream ... --out` divided: which partition trains which node, and what every partition was given."""
 
 import os
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from hetjax.system.errors import InputError
 
 
 class Given(NamedTuple):
-    """What a partition was given.
+    """The nodes and edges that a partition was given.
 
     Attributes:
       nodes: per type the ids of its nodes, int32, rising.
@@ -57,12 +57,12 @@ class Divided:
             raise InputError(f"{path}: divided with directed true, and its partitions lack edges that are trained on")
 
     def cut(self, **expected: Any) -> StreamCut:
-        """Who trains which node; **expected as of `stream_cut`."""
+        """Return which partition trains which node; `expected` is as of `stream_cut`."""
         nodes = split(self.schema, self._owners.astype(PART))
         return StreamCut(self.sizes, nodes, self.parts, self.method, **expected)
 
     def given(self, part: int) -> Given:
-        """What a partition has.
+        """Return what a partition has.
 
         Raises:
           InputError: as `stream.folder.read_part`.

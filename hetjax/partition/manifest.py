@@ -83,7 +83,7 @@ def read(folder: str | os.PathLike, *own: type[Partitioning]) -> Partitioning:
 
 
 def read_cut(folder: str | os.PathLike, graph: HetGraph, parts: int, method: str) -> EdgeCut:
-    """The partitioning of a graph's nodes of a run that is resumed.
+    """Read the partitioning of the nodes of the graph of a run that is resumed.
 
     Raises:
       InputError: as `read`; or it is of another graph, or made otherwise.

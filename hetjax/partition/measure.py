@@ -1,4 +1,4 @@
-"""What an edge-cut does to a graph: counted edge by edge, in one pass over the relations."""
+"""The effects of an edge-cut on a graph, counted edge by edge in one pass over the relations."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -58,7 +58,7 @@ def measure(graph: HetGraph, cut: EdgeCut) -> Cut:
 
 @compiled
 def _count(indptr, indices, source, target, fanouts, readers, reading, edges, draws):
-    """Add a relation's edges and draws, and mark its cut edges: at the source who reads it, at the target that it reads."""
+    """Count a relation's edges and the edges that are sampled, and mark its cut edges: at the source who reads it, at the target that it reads."""
     for v in range(len(indptr) - 1):
         p, degree = target[v], indptr[v + 1] - indptr[v]
         for edge in range(indptr[v], indptr[v + 1]):
@@ -73,13 +73,13 @@ def _count(indptr, indices, source, target, fanouts, readers, reading, edges, dr
 
 
 def _readers(mask: np.ndarray, parts: int) -> np.ndarray:
-    """How many nodes of other partitions each partition reads."""
+    """Count the nodes of other partitions that each partition reads."""
     bits = [np.uint64(1) << np.uint64(part) for part in range(parts)]
     return np.array([np.count_nonzero(mask & bit) for bit in bits], np.int64)
 
 
 def remote_rows(cut: EdgeCut, counts: Cut, targets: Iterable[str]) -> dict[str, float]:
-    """Features that a step is expected to fetch from other partitions: distinct rows per type.
+    """Return the features that a step is expected to fetch from other partitions: distinct rows per type.
 
     Every partition trains on its share of the batch, drawn from the training nodes that it has, samples all hops, and
     fetches what it does not own. An estimate as in `cost`, by partition: nodes that are reached are taken to be like

@@ -20,7 +20,7 @@ HOPS = 2
 
 
 class ModelOptions(TypedDict, total=False):
-    """What a model does with the relations.
+    """The facts about a model that decide how its relations can be divided.
 
     Attributes:
       hops: number of its layers; None: the longest metapath's length, or 2.
@@ -48,7 +48,7 @@ def partition(
     cuts: Cuts | None = None,
     **model: Unpack[ModelOptions],
 ) -> MetaPartitioning:
-    """Divide a graph's relations among partitions, so that each folds whole relations on its own.
+    """Divide a graph's relations among partitions, so that each aggregates over whole relations on its own.
 
     Nothing but counts is read, so the size of the graph does not matter.
 

@@ -1,4 +1,4 @@
-"""Meta-partitionings: which relations, at which layers, and which node types each partition has."""
+"""Meta-partitionings: the relations of each layer, and the node types, that each partition has."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -78,7 +78,7 @@ class MetaPartitioning(Partitioning):
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """Every partition, in the order of the mesh axis `relation`."""
+        """All partitions, in the order of the mesh axis `relation`."""
         hosts = [tuple(range(k * self.data, (k + 1) * self.data)) for k in range(len(self.owners))]
         programs = [self.tree.local_model(roots) for roots in self.owners]
         return tuple(Part(k, hosts[k], roots, programs[k]) for k, roots in enumerate(self.owners))
@@ -88,19 +88,19 @@ class MetaPartitioning(Partitioning):
         return {"relation": len(self.owners), "data": self.data}
 
     def part_of(self, host: int) -> Part:
-        """The partition that a host runs."""
+        """Return the partition that a host runs."""
         if not 0 <= host < len(self.owners) * self.data:
             raise InputError(f"host {host}, and the plan is for {len(self.owners) * self.data} hosts, 0 the first")
         return self.parts[host // self.data]
 
     @cached_property
     def model(self) -> LocalModel:
-        """What all partitions together compute: the model on one device."""
+        """The model that all partitions together compute: that of one device."""
         return self.tree.local_model(self.tree.roots)
 
     @cached_property
     def replicated(self) -> dict[tuple[int, Relation | str], tuple[int, ...]]:
-        """The weights that several partitions use, and which, per (layer, relation) or (layer, self term's type)."""
+        """The weights that several partitions use, with these partitions, per (layer, relation) or (layer, self term's type)."""
         users: dict[tuple[int, Relation | str], tuple[int, ...]] = {}
         for part in self.parts:
             for layer, folds in enumerate(part.local_model.layers):
@@ -110,7 +110,7 @@ class MetaPartitioning(Partitioning):
 
     @cached_property
     def shared(self) -> dict[str, tuple[int, ...]]:
-        """The learnable types whose rows several partitions read and update: their numbers."""
+        """The learnable types whose rows several partitions read and update, with these partitions' numbers."""
         readers = {
             name: tuple(part.number for part in self.parts if name in part.local_model.reads)
             for name in self.model.reads
@@ -120,21 +120,21 @@ class MetaPartitioning(Partitioning):
 
     @cached_property
     def opened(self) -> dict[Relation, tuple[int, ...]]:
-        """Of every relation that is cut, how many pieces each partition opens: those that it folds into the seeds, or into other nodes."""
+        """Count the pieces of every cut relation that each partition opens: those that it aggregates into the seeds, or into other nodes."""
         return {
             relation: tuple(len({*pieces(relation, count)} & {*part.local_model.relations}) for part in self.parts)
             for relation, count in self.cuts.items()
         }
 
     def local_sizes(self, part: Part) -> Sizes:
-        """The sizes of what a partition opens: all node types, its relations, the static features it reads."""
+        """Return the sizes of what a partition opens: all node types, its relations, the static features it reads."""
         edges = {r: self.sizes.edges[r] for r in self.sizes.schema.relations if r in part.local_model.relations}
         features = {name: feature for name, feature in self.sizes.features.items() if name in part.local_model.reads}
         schema, weighted = replace(self.sizes.schema, relations=tuple(edges)), self.sizes.weighted & edges.keys()
         return Sizes(schema, edges, features, self.sizes.labels, weighted)
 
     def take(self, graph: HetGraph, part: Part) -> HetGraph:
-        """A partition of a graph that is open already; nothing is copied.
+        """Return a partition of a graph that is open already; nothing is copied.
 
         Raises:
           InputError: the plan was made for a graph of other sizes.
@@ -145,7 +145,7 @@ class MetaPartitioning(Partitioning):
         return replace(cut_graph(graph, self.cuts, tuple(local.edges)), features=features)
 
     def json(self) -> dict:
-        """The manifest, as plain values."""
+        """Return the manifest, as plain values."""
         return self.header() | {
             "targets": list(self.tree.targets),
             "hops": self.tree.hops,

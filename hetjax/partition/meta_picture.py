@@ -104,7 +104,7 @@ class _Rows:
 
 
 def _leaves(tree: Metatree, depth: int) -> int:
-    """How many vertices the metatree has at a hop."""
+    """Count the vertices that the metatree has at a hop."""
     counts: dict[str, int] = {}
     still = 0
     for root in tree.roots:

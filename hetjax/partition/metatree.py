@@ -44,7 +44,7 @@ class Root(NamedTuple):
 
 
 class Fold(NamedTuple):
-    """What is folded into some nodes: relations, and node types into themselves; both in the schema's order."""
+    """The aggregations into some nodes: relations, and node types into themselves; both in the schema's order."""
 
     relations: tuple[Relation, ...] = ()
     selves: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class LayerFolds(NamedTuple):
 
 
 class LocalModel(NamedTuple):
-    """What a partition computes.
+    """The computation of one partition.
 
     Attributes:
       layers: the first layer's first.
@@ -86,7 +86,7 @@ class LocalModel(NamedTuple):
 
     @property
     def relations(self) -> frozenset[Relation]:
-        """Every relation, at whatever layer."""
+        """All relations, at whatever layer."""
         return frozenset().union(*(layer.relations for layer in self.layers))
 
 
@@ -129,12 +129,12 @@ class Metatree:
 
     @property
     def reads_own(self) -> bool:
-        """Whether layers read their targets' own embeddings of the layer below."""
+        """Tell whether layers read their targets' own embeddings of the layer below."""
         return self.self_term or self.exchange == "every"
 
     @cached_property
     def allowed(self) -> tuple[tuple[Relation, ...], ...]:
-        """Per layer, the relations that the model may fold there."""
+        """The relations that the model may aggregate over, per layer."""
         if self.metapaths is None:
             return (self.schema.relations,) * self.hops
         at = [{path[hop] for path in self.metapaths if hop < len(path)} for hop in reversed(range(self.hops))]
@@ -147,7 +147,7 @@ class Metatree:
         return tuple(into + [Root(target, None) for target in self.targets if self.self_term])
 
     def local_model(self, roots: Iterable[Root]) -> LocalModel:
-        """What the owner of some sub-metatrees computes: their union, hop by hop, each relation once."""
+        """Return what the owner of some sub-metatrees computes: their union, hop by hop, each relation once."""
         roots = set(roots)
         own = Fold(
             tuple(r for r in self.schema.relations if Root(r.target, r) in roots),
@@ -168,7 +168,7 @@ class Metatree:
         return LocalModel(tuple(layers[::-1]), tuple(types[::-1]), reads)
 
     def tree(self, depth: int | None = None, most: int = MOST_VERTICES) -> "networkx.DiGraph":
-        """The metatree to a depth (None: all of it), every vertex and link spelt out, edges from child to parent.
+        """Return the metatree to a depth (None: all of it), every vertex and link spelt out, edges from child to parent.
 
         Vertices are numbers, 0 the root, in breadth-first order, with attributes `type` (a super root: None), `hop`,
         `root` (the sub-metatree it lies in) and `relation` (of the link to its parent; None for a self term).

@@ -23,7 +23,7 @@ Masks = dict[str, np.ndarray]  # bool `[nodes]` per node type
 
 
 class Subgraph(NamedTuple):
-    """What one partition has.
+    """The subgraph that one partition has.
 
     Attributes:
       graph: its nodes numbered from 0 in the order of their ids; `train` has the training nodes that it trains, the other splits
@@ -40,7 +40,7 @@ class Subgraph(NamedTuple):
 def subgraphs(
     graph: HetGraph, owned: Owned, parts: Iterable[int], hops: int, divided: Divided | None = None
 ) -> dict[int, Subgraph]:
-    """The subgraphs of some partitions.
+    """Return the subgraphs of some partitions.
 
     Args:
       owned: who trains which node.
@@ -92,12 +92,12 @@ def _subgraph(graph: HetGraph, owned: Owned, part: int, hops: int, given: Given 
 
 
 def _rows(matrix: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """Some rows; all of them without a copy."""
+    """Return some rows; all of them without a copy."""
     return matrix if len(ids) == len(matrix) else matrix[ids]
 
 
 def _widened(graph: HetGraph, inner: Masks) -> Masks:
-    """Nodes, and all of their neighbours."""
+    """Return nodes and all of their neighbours."""
     outer = {t: of.copy() for t, of in inner.items()}
     for r, csc in graph.relations.items():
         _widen(csc.indptr, csc.indices, inner[r.source], inner[r.target], outer[r.source], outer[r.target])
@@ -105,7 +105,7 @@ def _widened(graph: HetGraph, inner: Masks) -> Masks:
 
 
 def _taken(csc: CSC, sources: np.ndarray, targets: np.ndarray, from_ids: np.ndarray, to_ids: np.ndarray) -> CSC:
-    """The edges of a relation with an end among the inner nodes, and the loops that a model added.
+    """Return the edges of a relation with an end among the inner nodes, and the loops that a model added.
 
     Args:
       sources, targets: whether each node is an inner one.
@@ -134,7 +134,7 @@ def _widen(indptr, indices, sources, targets, out_sources, out_targets):
 
 @compiled
 def _kept(indptr, indices, sources, targets, to_ids, loops, out_indptr, chosen):
-    """Fill the pointers, and which edges are kept if there is room for them; returns how many."""
+    """Fill the pointers, and mark which edges are kept if there is room for them; return how many are kept."""
     count = 0
     for place in range(len(to_ids)):
         v = to_ids[place]

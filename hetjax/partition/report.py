@@ -1,4 +1,4 @@
-"""What a partitioning costs: per partition nodes, edges, bytes and boundary; in all replication, balance and traffic.
+"""The costs of a partitioning: per partition nodes, edges, bytes and boundary; in all replication, balance and traffic.
 
 | column | meta-partitioning | edge-cut |
 |---|---|---|
@@ -31,7 +31,7 @@ COLUMNS = ("nodes", "halo_nodes", "edges", "topology_bytes", "feature_bytes", "l
 
 
 def topology_bytes(about: Sizes, relation: Relation, targets: int, edges: int) -> int:
-    """Bytes of the pointers, source ids and weights of so many targets and edges of a relation."""
+    """Return the bytes of the pointers, source ids and weights of so many targets and edges of a relation."""
     weight = FLOAT if relation in about.weighted else 0
     return 8 * (targets + 1) + edges * (index_dtype(about.schema.nodes[relation.source]).itemsize + weight)
 
@@ -71,7 +71,7 @@ def balance(values: list[int]) -> float:
 
 
 def table(report: Report) -> str:
-    """The report as aligned text."""
+    """Return the report as aligned text."""
     names = [name for name in report.rows[0] if name != "expected_load_bytes"]
     heads = [name.removesuffix("_bytes").replace("_", " ") for name in names]
     lines = [heads, *([_cell(name, row[name]) for name in names] for row in report.rows)]
@@ -103,7 +103,7 @@ def _cell(name: str, value: Any) -> str:
 
 
 def readable(count: float) -> str:
-    """Bytes, to read."""
+    """Return a number of bytes in words."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024 or unit == "GiB":
             return f"{count:.0f} B" if unit == "B" else f"{count:,.1f} {unit}"

@@ -27,13 +27,13 @@ CUT_FORMULAS = {
 
 
 def costs(plan: MetaPartitioning) -> tuple[Costs, list[int]]:
-    """The costs of a plan's metatree, and its partitions as `Costs` knows them."""
+    """Return the costs of a plan's metatree, and its partitions as `Costs` knows them."""
     masks = [sum(1 << plan.tree.roots.index(root) for root in roots) for roots in plan.owners]
     return Costs(plan.sizes, plan.tree, plan.workload, len(plan.owners), plan.data), masks
 
 
 def of_meta(plan: MetaPartitioning) -> dict[str, float]:
-    """Of relation-aggregation-first execution, by the kinds of `META_FORMULAS`."""
+    """Return the bytes of relation-aggregation-first execution, by the kinds of `META_FORMULAS`."""
     plan_costs, masks = costs(plan)
     cost, workload = plan_costs.cost(masks), plan.workload
     exchanges = 1 if plan.tree.exchange == "last" else 2 * plan.tree.hops - 1
@@ -46,7 +46,7 @@ def of_meta(plan: MetaPartitioning) -> dict[str, float]:
 
 
 def _weights_of_pieces(plan: MetaPartitioning) -> int:
-    """What the weights that pieces share come to beside what they would if each piece had its own."""
+    """Return what the weights that pieces share come to beside what they would if each piece had its own."""
     more, data = 0, plan.data
     for relation, count in plan.cuts.items():
         for layer in range(plan.tree.hops):
@@ -62,7 +62,7 @@ def _weights_of_pieces(plan: MetaPartitioning) -> int:
 
 
 def of_cut(cut: EdgeCut, counts: Cut) -> dict[str, float]:
-    """Of data-parallel execution over an edge-cut, with remote features fetched, by the kinds of `CUT_FORMULAS`."""
+    """Return the bytes of data-parallel execution over an edge-cut, with remote features fetched, by the kinds of `CUT_FORMULAS`."""
     sizes, target = cut.sizes, cut.sizes.schema.target
     model = Metatree(sizes.schema, (target,), cut.hops, self_term=cut.reads_own)
     remote = remote_rows(cut, counts, (target,))

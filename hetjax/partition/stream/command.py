@@ -93,7 +93,7 @@ class Options:
         self.told()  # which looks at the rest
 
     def told(self) -> Told:
-        """What methods are told; of parts that are chosen later, one."""
+        """Return the options that methods are given; the number of parts is 1 if it is chosen later."""
         given = {key.name: getattr(self, key.name) for key in fields(Told)}
         return Told(**given | {"parts": self.parts or 1})
 
@@ -132,7 +132,7 @@ def _divide(options: Options, method: type[Partitioner], stream: EdgeStream, giv
 
 
 def _chooser(options: Options, features: Features) -> Callable[[int, int], int] | None:
-    """The number of partitions by nodes and edges, if it is left open."""
+    """Return a function that chooses the number of partitions by nodes and edges, if that is left open."""
     if options.parts:
         return None
     memory, devices, reserved = int(options.device_memory), options.devices, options.reserved

@@ -45,15 +45,15 @@ class Features:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The bytes of all rows."""
         return sum(matrix.nbytes for _, matrix in self.matrices.values())
 
     def held(self, nodes: np.ndarray) -> int:
-        """Bytes of the rows of some nodes, rising."""
+        """Return the bytes of the rows of some nodes, rising."""
         return sum(len(self._rows(nodes, name)) * matrix[:1].nbytes for name, (_, matrix) in self.matrices.items())
 
     def write(self, replicas: np.ndarray, parts: int, path: Path) -> list[str]:
-        """Give every partition the rows of its nodes; returns the names of the files."""
+        """Write the rows of every partition's nodes; return the names of the files."""
         for part in range(parts if self.matrices else 0):
             nodes = nodes_of(replicas, part)
             for name, (_, matrix) in self.matrices.items():

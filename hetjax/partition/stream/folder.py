@@ -20,7 +20,7 @@ MANIFEST, OWNERS, EDGES = "manifest.json", "owners.npy", "edges.npy"
 
 
 class StreamPart(NamedTuple):
-    """What one partition has; all arrays are mapped.
+    """The nodes and edges of one partition; all arrays are mapped.
 
     Attributes:
       nodes: int32 `[n]`, their ids, rising.
@@ -38,7 +38,7 @@ class StreamPart(NamedTuple):
 def manifest(
     made: Streamed, hops: int, directed: bool, about: Sizes | None, features: list[str], more: dict[str, Any]
 ) -> dict:
-    """What `manifest.json` says, as plain values."""
+    """Return what `manifest.json` says, as plain values."""
     parts = made.method.options.parts
     counts = {"parts": parts, "nodes": made.nodes, "edges": made.edges, "hops": hops, "directed": directed}
     types = {} if about is None else {"types": offsets(about.schema.nodes), "graph_digest": about.digest}
@@ -52,7 +52,7 @@ def manifest(
 
 
 def read(path: str | os.PathLike) -> tuple[dict, np.ndarray]:
-    """The manifest, and the partition of every node, mapped.
+    """Return the manifest, and the partition of every node, mapped.
 
     Raises:
       InputError: a missing or damaged file, or arrays of another shape than the manifest says.
@@ -72,7 +72,7 @@ def read(path: str | os.PathLike) -> tuple[dict, np.ndarray]:
 
 
 def read_part(path: str | os.PathLike, part: int) -> StreamPart:
-    """What a partition has.
+    """Return what a partition has.
 
     Raises:
       InputError: as `read`; or no such partition, or none was written.

@@ -31,7 +31,7 @@ def draw(report: Report, file: Path) -> None:
 
 
 def _bars(axis: Axes, values: list[int], more: list[int] | None, label: str, of_more: str, number: int) -> None:
-    """Bars, the first of an axis above the middle of a partition's line and the second below."""
+    """Draw bars, the first of an axis above the middle of a partition's line and the second below."""
     height = 0.4
     at = [part + (height / 2 if axis.containers else -height / 2) for part in range(len(values))]
     axis.barh(at, values, height, color=colour(number), label=label)

@@ -1,4 +1,4 @@
-"""What a partitioning of a stream is worth, with and without full neighbours.
+"""The quality of a partitioning of a stream, with and without full neighbours.
 
 | column | |
 |---|---|
@@ -23,7 +23,7 @@ from hetjax.system.runtime import peak_memory
 
 
 def report(made: Streamed, full: Full, hops: int) -> Report:
-    """In numbers.
+    """Return the report in numbers.
 
     Args:
       full: with full neighbours of `hops` hops.
@@ -68,13 +68,13 @@ def report(made: Streamed, full: Full, hops: int) -> Report:
 
 
 def _several(replicas: np.ndarray) -> np.ndarray:
-    """Whether a node is in several partitions, bool `[nodes]`."""
+    """Return whether each node is in several partitions, bool `[nodes]`."""
     many = (replicas & (replicas - np.uint64(1))) != 0
     return many.any(axis=1) | ((replicas != 0).sum(axis=1) > 1)
 
 
 def table(made: Report) -> str:
-    """The report as aligned text."""
+    """Return the report as aligned text."""
     total = made.summary
     heads = [name.replace("_", " ") for name in made.rows[0]]
     lines = aligned([heads, *([f"{value:,}" for value in row.values()] for row in made.rows)])

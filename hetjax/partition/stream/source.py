@@ -57,7 +57,7 @@ class EdgeStream(ABC):
 
     @abstractmethod
     def chunks(self, nodes: int) -> Iterator[Chunk]:
-        """Read it from the beginning.
+        """Yield the edges from the beginning, some at a time.
 
         Args:
           nodes: ids may be 0..nodes - 1.
@@ -67,7 +67,7 @@ class EdgeStream(ABC):
         """
 
     def close(self) -> None:  # noqa: B027 (most have nothing to close)
-        """Let go of what the stream holds."""
+        """Release what the stream holds."""
 
 
 class Text(EdgeStream):
@@ -183,7 +183,7 @@ class Spooled(EdgeStream):
 
 
 def open_stream(given: str, relations: Sequence[str] = (), spool: Path = Path()) -> EdgeStream:
-    """What a command line calls a stream.
+    """Open the stream that a command line names.
 
     Args:
       given: a file of text, perhaps packed (`.gz`); a `.npy`; a store; several files of one kind, as a pattern with `*`; or
@@ -234,7 +234,7 @@ def _read(stream: BinaryIO, dtype: np.dtype, edges: int, place: str) -> np.ndarr
 
 
 def _as_pairs(pairs: np.ndarray, nodes: int, before: int, place: str) -> np.ndarray:
-    """int32 pairs of integers, all of which are ids."""
+    """Return integers as int32 pairs, all of which are ids."""
     low, high = pairs.min(initial=0), pairs.max(initial=0)
     if low < 0 or high >= nodes:
         edge, side = np.argwhere((pairs < 0) | (pairs >= nodes))[0]
@@ -250,7 +250,7 @@ def _relation(name: str, known: dict, path: str | Path):
 
 
 def _of_relation(csc: CSC, first: int, count: int, place: str) -> np.ndarray:
-    """Edges of a relation from one on, as pairs of its own ids."""
+    """Return edges of a relation from one on, as pairs of its own ids."""
     pairs = np.empty((count, 2), np.int32)
     pairs[:, 0] = csc.indices[first : first + count]
     target = int(np.searchsorted(csc.indptr, first, side="right")) - 1
@@ -261,7 +261,7 @@ def _of_relation(csc: CSC, first: int, count: int, place: str) -> np.ndarray:
 
 @compiled
 def _put_targets(indptr, target, first, pairs):
-    """Put the target of every edge, and return of how many edges there is one."""
+    """Write the target of every edge, and return the number of edges that have one."""
     for edge in range(len(pairs)):
         while target + 1 < len(indptr) and indptr[target + 1] <= first + edge:
             target += 1
