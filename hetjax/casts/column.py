@@ -215,7 +215,7 @@ def _normal(column: pa.Array | pa.ChunkedArray, place: str) -> pa.Array:
 
 
 def joined(chunks: Sequence[pa.Array], otherwise: pa.DataType) -> pa.Array:
-    """One column of several pieces, as texts if some are texts; of no piece, an empty one of the type `otherwise`."""
+    """Return several pieces as one column, as texts if some are texts; of no piece, an empty one of the type `otherwise`."""
     if not chunks:
         return pa.array([], otherwise)
     several = len({chunk.type for chunk in chunks}) > 1 or pa.types.is_string(chunks[0].type)

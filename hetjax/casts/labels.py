@@ -161,7 +161,7 @@ def alike(names: list[str], place: str) -> list[str]:
 
 
 def _whole(column: pa.Array, place: str) -> pa.Array:
-    """Whole numbers of a column of numbers; null where one is missing."""
+    """Return the whole numbers of a column of numbers; null where one is missing."""
     kind = kind_of(column)
     if kind == "whole" or kind == "empty":
         if pa.types.is_uint64(column.type) and (pc.max(column).as_py() or 0) >= MOST_CLASSES:
@@ -185,7 +185,7 @@ def _is_nested(given: Any) -> bool:
 
 
 def _flat(given: Any) -> Any:
-    """A list of rows of one label as a list of labels."""
+    """Return a list of rows of one label as a list of labels."""
     if (
         isinstance(given, list | tuple)
         and given
@@ -212,7 +212,7 @@ def _matrix(given: Any, place: str) -> tuple[np.ndarray, None]:
 
 
 def _categories(given: Any, place: str) -> list[str] | None:
-    """The names of categories, in their order; None where a column has none of its own."""
+    """Return the names of categories, in their order; None where a column has none of its own."""
     categorical = getattr(given, "cat", given)
     if hasattr(categorical, "categories") and hasattr(categorical, "codes"):
         return as_column(class_names(as_column(categorical.categories, place), place, ()), place).to_pylist()
@@ -225,7 +225,7 @@ def _categories(given: Any, place: str) -> list[str] | None:
 
 
 def _coded(column: pa.Array, ordered: list[str], place: str) -> tuple[np.ndarray, Ids]:
-    """Class numbers of categories; what stands for a missing label is no class."""
+    """Return the class numbers of categories; what stands for a missing label is no class."""
     none = MISSING | {NO_CLASS}
     classes = [name for name in ordered if name not in none]
     names = class_names(column, place)
@@ -234,7 +234,7 @@ def _coded(column: pa.Array, ordered: list[str], place: str) -> tuple[np.ndarray
 
 
 def _checked(codes: np.ndarray, classes: int, place: str) -> np.ndarray:
-    """Codes of categories, none of which is beyond the last."""
+    """Return the codes of categories, none of which is beyond the last."""
     if codes.size and codes.ndim == 1 and (codes.max() >= classes or codes.min() < UNLABELLED):
         node = int(np.argmax((codes >= classes) | (codes < UNLABELLED)))
         raise InputError(f"{place}: class {codes[node]} of node {node}, and {short(str(classes))} classes have names")

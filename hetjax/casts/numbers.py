@@ -173,7 +173,7 @@ def days(column: pa.Array) -> pa.Array:
 
 
 def _values(column: pa.Array, place: str, row_name: str = "node") -> np.ndarray:
-    """The numbers of a column, `[rows]`, or `[rows, width]` of lists; of their own type, or float64 of decimals and dates."""
+    """Return the numbers of a column, `[rows]`, or `[rows, width]` of lists; of their own type, or float64 of decimals and dates."""
     if not is_number(column):
         words = "missing, all of them" if len(column) and pa.types.is_null(column.type) else str(column.type)
         raise (
@@ -201,7 +201,7 @@ def _values(column: pa.Array, place: str, row_name: str = "node") -> np.ndarray:
 
 
 def _finite(values: np.ndarray, place: str) -> np.ndarray:
-    """Numbers, all of which are finite in 32 bits; the error names the column, which a graph's features no more have."""
+    """Return numbers, all of which are finite in 32 bits; the error names the column, which a graph's features no more have."""
     if values.dtype.kind == "f":
         with np.errstate(over="ignore"):
             wrong = ~np.isfinite(values.astype(FLOAT32, copy=False))

@@ -18,7 +18,7 @@ def missing_reverses(relations: Iterable[Relation]) -> dict[Relation, Relation]:
 
 
 def _origin(relation: Relation) -> Relation | None:
-    """The relation that one named `rev_NAME` is the reverse of."""
+    """Return the relation that one named `rev_NAME` is the reverse of."""
     if not relation.name.startswith(PREFIX):
         return None
     return Relation(relation.target, relation.name.removeprefix(PREFIX), relation.source)

@@ -51,7 +51,7 @@ def as_splits(
 
 
 def as_masks(given: Any, ids: Ids) -> Any:
-    """Return a mask `[nodes]` per split of what names nodes by ids, as `as_splits`; shares as they are."""
+    """Return a mask `[nodes]` per split of what names nodes by ids, as `as_splits` does; shares as they are."""
     if not isinstance(given, Mapping):
         return given
     masks = {}
