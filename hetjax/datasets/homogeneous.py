@@ -45,7 +45,7 @@ class Edges(NamedTuple):
 
 
 def names_of(ids: Sequence | None, classes: Sequence | None) -> Names:
-    """The names in a graph's files, of which there may be none."""
+    """Return the names in a graph's files, of which there may be none."""
     return Names({} if ids is None else {NODE: Ids(ids)}, None if classes is None else Ids(classes))
 
 
@@ -59,7 +59,7 @@ def assemble(
     names: Names | None = None,
     files: Mapping[str, str] = NO_FILES,
 ) -> HetGraph:
-    """A graph of arrays, which are not trusted.
+    """Return a graph of arrays, which are not trusted.
 
     Args:
       edges: as they were read.
@@ -129,7 +129,7 @@ def check_some(edges: Edges, nodes: int, place: str | Path) -> None:
 
 
 def undirected(edges: Edges, nodes: int) -> Edges:
-    """The edges and their reverses, each once, sorted by target and source.
+    """Return the edges and their reverses, each once, sorted by target and source.
 
     An edge that is given keeps its weight, the first if it is given more than once; a reverse that is not has its edge's.
     """
@@ -140,7 +140,7 @@ def undirected(edges: Edges, nodes: int) -> Edges:
 
 
 def _features(matrix: np.ndarray, options: Options, where: str) -> np.ndarray:
-    """`[nodes, width]` of the smallest type that is exact, or divided by the sums of rows."""
+    """Return features `[nodes, width]` of the smallest type that is exact, or divided by the sums of rows."""
     from hetjax.casts.numbers import narrowed  # takes a while, as pyarrow does
 
     if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
@@ -151,7 +151,7 @@ def _features(matrix: np.ndarray, options: Options, where: str) -> np.ndarray:
 
 
 def _normalised(matrix: np.ndarray) -> np.ndarray:
-    """Every row divided by its sum; where that is 0 the row is zeros."""
+    """Return every row divided by its sum; where that is 0 the row is zeros."""
     result = np.empty(matrix.shape, np.float32)
     rows = max(1, AT_ONCE // max(1, matrix.shape[1]))
     for start in range(0, len(matrix), rows):

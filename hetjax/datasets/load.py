@@ -1,4 +1,4 @@
-"""From the `data` section of a configuration to a graph."""
+"""Opening of a graph, as the `data` section of a configuration says."""
 
 import os
 from collections.abc import Collection, Mapping
@@ -39,7 +39,7 @@ class Ahead:
         self.normalised: Mapping[str, np.ndarray] = {}
 
     def take(self, data: Data) -> tuple[HetGraph | None, Mapping[str, np.ndarray]]:
-        """The graph and its normalised features, if it is that of the same files, read alike."""
+        """Return the graph and its normalised features, if it is that of the same files, read alike."""
         taken = self.graph, self.normalised
         self.graph, self.normalised = None, {}
         return taken if self.data == as_read(data) else (None, {})
@@ -56,7 +56,7 @@ def load(data: Data, ahead: Ahead | None = None) -> HetGraph:
 
 
 def read_ahead(data: Data) -> tuple[HetGraph, Ahead]:
-    """The graph as it is read, without what is made of its features; and what `load` takes instead of reading it again.
+    """Return the graph as it is read, without what is made of its features, and what `load` takes instead of reading it again.
 
     Raises:
       InputError: as `load`.
@@ -66,12 +66,12 @@ def read_ahead(data: Data) -> tuple[HetGraph, Ahead]:
 
 
 def without_metapaths(data: Data) -> Data:
-    """The same graph, of which no metapaths are made."""
+    """Return the same options without metapaths."""
     return replace(data, metapath_hops=0, metapath_label_hops=0, metapath_one_hot=False)
 
 
 def as_read(data: Data) -> Data:
-    """The same files, of which nothing is made after they were read."""
+    """Return the options of the same files, of which nothing is made after they were read."""
     kept = data.normalize_features if data.normalize_features == "row" else "none"
     return replace(without_metapaths(data), normalize_features=kept, label_inputs=False)
 
@@ -88,7 +88,7 @@ def made(
     features: Collection[str] | None = None,
     normalised: Mapping[str, np.ndarray] | None = None,
 ) -> HetGraph:
-    """The graph with what is made of it after it was read, as `data` says.
+    """Return the graph with what is made of it after it was read, as `data` says.
 
     Args:
       like: the graph that was trained on, if this is another: its statistics and its ways of propagation are used.
@@ -113,7 +113,7 @@ def _without(graph: HetGraph, data: Data) -> HetGraph:
 
 
 def load_abstract(data: Data, ahead: Ahead | None = None) -> HetGraph:
-    """The graph as `load` gives it; of a store labels and splits alone are opened, the rest is there in shape alone.
+    """Return the graph as `load` gives it. Of a store labels and splits alone are opened; the rest is there in shape alone.
 
     Raises:
       InputError: as `load`.
@@ -131,7 +131,7 @@ def load_abstract(data: Data, ahead: Ahead | None = None) -> HetGraph:
 
 
 def load_some(data: Data, relations: Collection[Relation], features: Collection[str]) -> HetGraph:
-    """Some relations of a store and the features of some types; no file of others is opened, unless `data` makes something of what was read.
+    """Return some relations of a store and the features of some types. No file of others is opened, unless `data` makes something of what was read.
 
     Raises:
       InputError: as `load`.
@@ -182,7 +182,7 @@ def _homogeneous(data: Data, own: Arrays) -> Options:
 
 
 def source(data: Data) -> Path | None:
-    """The file or folder that a graph is read from; None of one that is generated.
+    """Return the file or folder that a graph is read from; None of one that is generated.
 
     Raises:
       InputError: it is not there.
@@ -206,7 +206,7 @@ def _path(data: Data) -> Path:
 
 
 def outline(graph: HetGraph) -> str:
-    """The sizes of a graph, in words."""
+    """Return the sizes of a graph, in words."""
     schema = graph.schema
     counts = {"node type": len(schema.nodes), "relation": len(schema.relations)}
     counts |= {"node": sum(schema.nodes.values()), "edge": graph.edges}

@@ -22,7 +22,7 @@ def load(context: Any, builder: Any, signature: Any, args: Any, kind: Any) -> An
 
 @intrinsic
 def trailing_zeros(context: Any, word: Any) -> tuple[Any, Callable]:
-    """The place of the lowest bit that is set."""
+    """Return the place of the lowest bit that is set."""
 
     def build(context, builder, signature, args):
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
@@ -32,7 +32,7 @@ def trailing_zeros(context: Any, word: Any) -> tuple[Any, Callable]:
 
 @intrinsic
 def quotes_and_ends(context: Any, text: Any, at: Any) -> tuple[Any, Callable]:
-    """The quotes and line ends among 64 bytes of a text from `at`: a bit each, the first as the lowest."""
+    """Return the quotes and line ends among 64 bytes of a text from `at`: a bit each, the first as the lowest."""
 
     def build(context, builder, signature, args):
         kind = ir.VectorType(EIGHT_BITS, STEP)

@@ -86,7 +86,7 @@ class Archive:
         return f"{self.path}: {name}"
 
     def array(self, name: str, kinds: str, *shapes: tuple[int | str, ...], why: str = "") -> np.ndarray:
-        """An array whose dtype is of one of `kinds`, and whose shape is one of these, as `why` says; words stand for any number."""
+        """Return an array whose dtype is of one of `kinds`, and whose shape is one of these, as `why` says; words stand for any number."""
         place = self.place(name)
         with reading(place):
             data = self.zip.read(self.members[name])
@@ -100,7 +100,7 @@ class Archive:
         return np.require(values, values.dtype.newbyteorder("="), "A")
 
     def texts(self, name: str) -> list[str] | None:
-        """An array of texts; None if there is none, or it has objects, which nobody unpickles."""
+        """Return an array of texts; None if there is none, or it has objects, which nobody unpickles."""
         if name not in self:
             return None
         with reading(self.place(name)), self.zip.open(self.members[name]) as stream:
@@ -127,7 +127,7 @@ class Spelling(NamedTuple):
 
 
 def _part(archive: Archive, spellings: Sequence[Spelling], what: str, *known: int) -> Any:
-    """A part of the graph; None if none of the arrays is there that spell it."""
+    """Return a part of the graph; None if none of the arrays is there that spell it."""
     found = [one for one in spellings if any(name in archive for name in one.names)]
     if not found:
         return None
@@ -172,7 +172,7 @@ def _rows(archive: Archive, names: Sequence[str], rows: int, why: str) -> tuple[
 
 
 def _csr_edges(archive: Archive, names: Sequence[str], nodes: int) -> Edges:
-    """Row by row the targets of each source, with weights if there is `..data`."""
+    """Return the targets of each source, row by row, with weights if there is `..data`."""
     source, target = _rows(archive, names, nodes, f", as there are {nodes} labels")
     prefix = names[0].removesuffix("indptr")
     shape, data = f"{prefix}shape", f"{prefix}data"
@@ -188,7 +188,7 @@ def _listed_edges(archive: Archive, names: Sequence[str], nodes: int) -> Edges:
 
 
 def _csr_features(archive: Archive, names: Sequence[str], nodes: int) -> np.ndarray:
-    """Dense, of the smallest type that is exact; nodes that `feat_rows` does not list have zeros."""
+    """Return dense features of the smallest type that is exact; nodes that `feat_rows` does not list have zeros."""
     from hetjax.casts.numbers import narrowed  # takes a while, as pyarrow does
 
     rows, width = map(int, archive.array(names[3], INTEGERS, (2,)))
@@ -227,7 +227,7 @@ def _splits(archive: Archive, names: Sequence[str]) -> Shipped:
 
 
 def _chosen(archive: Archive, name: str) -> np.ndarray:
-    """The ids or the masks of a split; a mask of 0 and 1 in numbers is one of truth values, by the array's name."""
+    """Return the ids or the masks of a split; a mask of 0 and 1 in numbers is one of truth values, by the array's name."""
     from hetjax.casts.column import as_column  # takes a while, as pyarrow does
     from hetjax.casts.splits import as_mask
 

@@ -1,4 +1,4 @@
-"""Packed data: how much may come out of a file, so that a small one cannot fill the memory or take hours to read."""
+"""Bounds on packed data: how much may come out of a file, so that a small one cannot fill the memory or take hours to read."""
 
 from typing import Protocol
 

@@ -1,4 +1,4 @@
-"""Dividing labelled nodes, where a data set does not, or not whole, or not as one wants them."""
+"""Division of labelled nodes into splits, where a data set does not, or not whole, or not as one wants them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ def hold_out(train: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray,
 
 
 def divide(labels: np.ndarray, split: Split, shipped: Shipped, where: str) -> dict[str, np.ndarray]:
-    """The ids of each split, in their order where they are drawn as shares.
+    """Return the ids of each split, in their order where they are sampled as shares.
 
     Args:
       labels: as in `HetGraph`.
@@ -118,7 +118,7 @@ def _public(shipped: Shipped, nodes: int, split: Split, where: str) -> dict[str,
 
 
 def _splits_of(array: np.ndarray, nodes: int, place: str) -> np.ndarray:
-    """`[splits, ids]`, or `[splits, nodes]` of bool."""
+    """Return `[splits, ids]`, or `[splits, nodes]` of bool."""
     if array.dtype.kind in "iu" and array.ndim == 1:
         return array[None]
     if array.dtype == bool and array.ndim in (1, 2) and nodes in array.shape:
