@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def ingest(config: Configuration, options: Options, folder: Path, where: str) -> tuple[HetGraph, dict, dict]:
-    """A graph from tables, its features in arrays in `folder`; the configuration with fitted values; and edges left out, by relation.
+    """Return a graph from tables, its features in arrays in `folder`; the configuration with fitted values; and edges left out, by relation.
 
     Raises:
       InputError: for what is wrong, with file, row and column; errors of other tables are warnings before.
@@ -112,7 +112,7 @@ def ingest(config: Configuration, options: Options, folder: Path, where: str) ->
 
 
 def _read_nodes(config: Configuration, bar: tqdm, errors: Errors) -> dict[str, Nodes]:
-    """The tables of every node type that has no error."""
+    """Return the tables of every node type that has no error."""
     given: dict[str, list[NodeTable]] = {}
     for table in config.nodes:
         given.setdefault(table.node_type, []).append(table)
@@ -142,7 +142,7 @@ def _write_features(read: Mapping[str, Nodes], folder: Path, bar: tqdm, errors: 
 
 
 def _keys(config: Configuration) -> list[ForeignKey]:
-    """The relations that foreign keys make."""
+    """Return the relations that foreign keys make."""
     given = [(t, column, *to) for t in config.nodes for column, to in t.foreign_keys.items()]
     ways = {"to": (False,), "from": (True,), "both": (False, True)}
     return [ForeignKey(table, column, to, turned) for table, column, to, way in given for turned in ways[way]]
@@ -167,14 +167,14 @@ def _target(config: Configuration, options: Options, where: str) -> str:
 
 
 def _size(config: Configuration, options: Options) -> int:
-    """Bytes that are read: a table of nodes twice if it has features, and once for each foreign key."""
+    """Return the bytes that are read: a table of nodes twice if it has features, and once for each foreign key."""
     times = [(t.files, 1 + bool(t.features)) for t in config.nodes]
     times += [(t.files, 1) for t in config.edges] + [(key.table.files, 1) for key in _keys(config)]
     return sum(n * sum(file.stat().st_size for file in tables.paths(files)) for files, n in times)
 
 
 def _kept(config: Configuration, read: dict[str, Nodes], target: str, classes: list[str]) -> dict[str, Any]:
-    """The configuration without what was left out, and with what was fitted: transforms of one column each, and the classes."""
+    """Return the configuration without what was left out, and with what was fitted: transforms of one column each, and the classes."""
     content = {key: deepcopy(value) for key, value in config.content.items() if key in declared.TOP}
     for part, keys in (("nodes", declared.NODE), ("edges", declared.EDGE)):
         content[part] = [{key: value for key, value in about.items() if key in keys} for about in content[part]]

@@ -1,4 +1,4 @@
-"""Reads a configuration, in JSON or YAML, and checks it before any table is opened.
+"""Reader of a configuration, in JSON or YAML, which is checked before any table is opened.
 
 What is wrong, or not supported, is named with its place, `graph.json: nodes[1].features[0].transform.name`. As far as they do not
 depend on each other, all errors are found in one run.
@@ -80,7 +80,7 @@ def _check_numbers(content: Any, file: str) -> None:
 
 
 class _Reader:
-    """Reads the parts, and knows the file to name."""
+    """Reader of the parts, which knows the file to name."""
 
     def __init__(self, file: str, root: Path, leave_out: bool, look: bool):
         self.file, self.root, self.leave_out, self.look = file, root, leave_out, look
@@ -143,7 +143,7 @@ class _Reader:
         )
 
     def _key(self, given: Any, place: str) -> tuple[str, str]:
-        """The node type that a foreign key refers to, and which way its edges go."""
+        """Return the node type that a foreign key refers to, and which way its edges go."""
         about = {"node_type": given} if isinstance(given, str) else given
         self._keys(about, {"node_type", "edges"}, ("node_type",), place)
         way = about.get("edges", declared.WAYS[0])
@@ -199,7 +199,7 @@ class _Reader:
         return Format(given["name"], separator, tuple(map(str, nulls)), encoding, explicit)
 
     def _encoding(self, given: dict, where: str) -> str:
-        """The name of an encoding of texts that Python has."""
+        """Return the name of an encoding of texts that Python has."""
         name = given.get("encoding", "utf8")
         try:
             found = codecs.lookup(name) if isinstance(name, str) else None

@@ -94,7 +94,7 @@ class Edges(Mapping):
             return self.read.pop(relation).csc()
 
     def known(self) -> list[Relation]:
-        """The relations of which the nodes of both ends, and of the table of a foreign key, are known: all, unless these had errors."""
+        """Return the relations of which the nodes of both ends, and of the table of a foreign key, are known: all, unless these had errors."""
         return [relation for relation in self if {relation.source, relation.target} <= self.finders.keys()]
 
     def _read(self, origin: Relation) -> None:
@@ -152,7 +152,7 @@ class Edges(Mapping):
             log.info(f"{table.place}: column {name!r}: {given} are compared with ids of {node_type!r} that are {ids}")
 
     def _key(self, key: ForeignKey) -> Iterator[tuple[np.ndarray, ...]]:
-        """An edge per row that refers to a node; a row that refers to none has none."""
+        """Yield an edge per row that refers to a node; a row that refers to none has none."""
         finder, nodes = self.finders[key.target], self.finders[key.table.node_type].count
         given = tables.rows(key.table.files, key.table.format, {key.column: "text"}, self.bar)
         for rows, which in tables.numbered(given, nodes, key.table.place):

@@ -24,7 +24,7 @@ ALWAYS, RATIO = 2**30, 2000  # bytes that may be read in any case, and how many 
 
 
 def batches(file: Path, columns: Mapping[str, str], bar: tqdm) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, some at a time.
+    """Yield the rows of a file, some at a time.
 
     Args:
       columns: that are read, as in `tables.rows`.
@@ -57,7 +57,7 @@ def batches(file: Path, columns: Mapping[str, str], bar: tqdm) -> Iterator[pa.Re
 
 
 def first(file: Path) -> str:
-    """The name of the first dataset of a file."""
+    """Return the name of the first dataset of a file."""
     h5py = _h5py(file)
     with reading(file), open_regular(file) as stream, h5py.File(stream, "r") as opened:
         for name in sorted(opened):

@@ -1,4 +1,4 @@
-"""A function of one thing after another, some at a time in threads; what it gives comes in their order."""
+"""Calls of a function for one thing after another, some at a time in threads; the results come in their order."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +13,7 @@ Made = TypeVar("Made")
 
 
 def under_way() -> int:
-    """So many things at most are asked for before the results of those before are taken."""
+    """Return how many things at most are asked for before the results of those before are taken."""
     return 2 * min(cores(), MOST)
 
 

@@ -18,7 +18,7 @@ class Lookup(Protocol):
     """Positions of ids."""
 
     def find(self, wanted: pa.Array) -> np.ndarray:
-        """The position of each id, int32 `[wanted]`; -1 where there is no such id, or none."""
+        """Return the position of each id, int32 `[wanted]`; -1 where there is no such id, or none."""
 
 
 def lookup(ids: pa.Array) -> Lookup:
@@ -73,7 +73,7 @@ class Texts:
 
 
 def _size(count: int) -> int:
-    """Slots for so many ids: a power of two, at least twice as many."""
+    """Return the slots for so many ids: a power of two, at least twice as many."""
     return 1 << max(4, (2 * count - 1).bit_length())
 
 

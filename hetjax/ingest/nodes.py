@@ -38,7 +38,7 @@ class Column(NamedTuple):
     kind: str
 
     def values(self, rows: tables.Rows) -> pa.Array:
-        """The values of some rows; null where a text is a word for a missing one."""
+        """Return the values of some rows; null where a text is a word for a missing one."""
         given = rows.column(self.name)
         text = self.kind == "text" and is_text(given.type)
         return self.missing.read(given) if text else given
@@ -150,7 +150,7 @@ def _read_table(table: NodeTable, bar: tqdm) -> _Read:
 
 
 def _columns(table: NodeTable) -> list[Column]:
-    """The columns of a table that become features; of those that are numbers, which are dates in csv is seen in the first rows."""
+    """Return the columns of a table that become features; of those that are numbers, which are dates in csv is seen in the first rows."""
     given = [(f, name, transforms.make(f.transform, f.place)) for f in table.features for name in f.columns]
     numbers = [name for _, name, transform in given if transform.kind == "number"]
     dates: set[str] = set()
@@ -163,13 +163,13 @@ def _columns(table: NodeTable) -> list[Column]:
 
 
 def _words(table: NodeTable, feature: Feature) -> Missing:
-    """The words that are missing values: none that the table or the feature means otherwise."""
+    """Return the words that are missing values: none that the table or the feature means otherwise."""
     named = feature.transform.get("mapping") or ()
     return Missing(() if table.format.explicit else MISSING - set(named))
 
 
 def _order(nodes: Nodes, table: NodeTable, part: _Read) -> np.ndarray:
-    """The nodes of the rows of a further table of a type, which has each of them once."""
+    """Return the nodes of the rows of a further table of a type, which has each of them once."""
     ids = normal(part.ids)
     _check_distinct(ids, part, nodes.node_type)
     found = nodes.finder.find(ids, table.place)
@@ -180,7 +180,7 @@ def _order(nodes: Nodes, table: NodeTable, part: _Read) -> np.ndarray:
 
 
 def _kinds(table: NodeTable, columns: Sequence[Column]) -> dict[str, str]:
-    """The columns that are read, each as a text or a number; one that is wanted as both is an error."""
+    """Return the columns that are read, each as a text or a number; one that is wanted as both is an error."""
     texts = [table.id_column] if table.id_column else []
     texts += [table.label.column] if table.label else []
     kinds = dict.fromkeys(texts, "text")
@@ -196,7 +196,7 @@ def _kinds(table: NodeTable, columns: Sequence[Column]) -> dict[str, str]:
 
 
 def _place(part: _Read, position: int) -> str:
-    """The file and the row of an id of a table."""
+    """Return the file and the row of an id of a table."""
     ends = np.cumsum([len(chunk) for chunk in part.ids])
     chunk = int(np.searchsorted(ends, position, side="right"))
     file, first = part.starts[chunk]

@@ -33,7 +33,7 @@ class Rows(NamedTuple):
 
 
 def paths(patterns: Sequence[Pattern]) -> list[Path]:
-    """The files that patterns name, in their order; a file whose own name has `*`, `?` or `[` is meant before others.
+    """Return the files that patterns name, in their order; a file whose own name has `*`, `?` or `[` is meant before others.
 
     Raises:
       InputError: none is there.
@@ -52,12 +52,12 @@ def paths(patterns: Sequence[Pattern]) -> list[Path]:
 
 
 def rows(patterns: Sequence[Pattern], form: Format, columns: Mapping[str, str], bar: tqdm) -> Iterator[Rows]:
-    """The rows of a table; arguments and errors as of `made`."""
+    """Yield the rows of a table; arguments and errors are those of `made`."""
     return (some for some, _ in made(patterns, form, columns, lambda batch: None, bar))
 
 
 def numbered(given: Iterator[Rows], count: int, place: str) -> Iterator[tuple[Rows, slice]]:
-    """Rows of a table that was read before, and which of all they are.
+    """Yield rows of a table that was read before, and which of all they are.
 
     Raises:
       InputError: there are other than `count`, as were before, so that the file changed meanwhile, or a column is of another length.
@@ -80,7 +80,7 @@ def made(
     make: Callable[[pa.RecordBatch], Made],
     bar: tqdm,
 ) -> Iterator[tuple[Rows, Made]]:
-    """The rows of a table, and what is made of them in several threads.
+    """Yield the rows of a table, and what is made of them in several threads.
 
     Args:
       columns: that are read, each with its kind, one of `text.KINDS`; none: the first one, for the number of rows. Parquet says kinds itself, and texts alone are made of what it has.
@@ -105,14 +105,14 @@ def made(
 
 
 def _first(file: Path, form: Format) -> str:
-    """The name of the first column of a file."""
+    """Return the name of the first column of a file."""
     if form.name == "hdf5":
         return hdf5.first(file)
     return parquet.first(file) if form.name == "parquet" else diagnosis.header(file, form)[0]
 
 
 def _placed(make: Callable[[pa.RecordBatch], Made], file: Path) -> Callable[[pa.RecordBatch], Made]:
-    """The same function, whose errors begin with the file."""
+    """Return the same function, whose errors begin with the file."""
 
     def placed(batch: pa.RecordBatch) -> Made:
         try:

@@ -36,7 +36,7 @@ Made = TypeVar("Made")
 def batches(
     file: Path, form: Format, columns: Mapping[str, str], make: Callable[[pa.RecordBatch], Made], bar: tqdm
 ) -> Iterator[tuple[pa.RecordBatch, Made]]:
-    """The rows of a file, and what is made of them; of a column of texts that are whole numbers some may come as int64.
+    """Yield the rows of a file, and what is made of them; of a column of texts that are whole numbers some may come as int64.
 
     Args:
       columns: that are read, each with its kind, one of `KINDS`.
@@ -149,7 +149,7 @@ class _Text:
         self.read, self.checked = 0, quotes.Checked(stream, form.separator)
 
     def batches(self, make: Callable[[pa.RecordBatch], Made]) -> Iterator[tuple[pa.RecordBatch, Made]]:
-        """The rows, and what is made of them."""
+        """Yield the rows, and what is made of them."""
         both = beside(make)
         if not whole_numbers.usable(self.form, self.columns):
             yield from in_order(both, self._in_turn(self.stream, None))
@@ -175,13 +175,13 @@ class _Text:
             yield from in_order(both, self._in_turn(lines, self.header))
 
     def _by_arrow(self, text: memoryview, size: int) -> pa.RecordBatch:
-        """The rows in some whole lines without quotes."""
+        """Return the rows in some whole lines without quotes."""
         options = _options(self.form, self.header, self.columns, size + 1, use_threads=False)
         table = pc_csv.read_csv(pa.BufferReader(text[:size]), **options).combine_chunks()
         return pa.RecordBatch.from_arrays([_one(column) for column in table.columns], names=table.column_names)
 
     def _in_turn(self, stream: Any, header: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        """The rows of a stream, by Arrow; the first is the header if none is given."""
+        """Yield the rows of a stream, by Arrow; the first is the header if none is given."""
         self.checked = quotes.Checked(stream, self.form.separator)
         source = pa.PythonFile(self.checked, mode="r")
         batches = pc_csv.open_csv(source, **_options(self.form, header, self.columns, BLOCK))
@@ -216,7 +216,7 @@ def _words(form: Format, columns: Mapping[str, str]) -> bool:
 
 
 def _without_empty(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows, in which empty texts are missing."""
+    """Return the same rows, in which empty texts are missing."""
     columns = [
         pc.if_else(empty, None, column)
         if pa.types.is_large_string(column.type) and pc.any(empty := pc.equal(column, "")).as_py()

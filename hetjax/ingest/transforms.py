@@ -50,7 +50,7 @@ class Transform:
         return None if value is None else float(value)
 
     def observe(self, column: pa.Array, where: Place) -> None:
-        """See some rows."""
+        """Observe some rows."""
         values = as_matrix(column, where, self.fill is not None)
         self.width = self._width(values, where)
         self.rows += len(values)
@@ -72,10 +72,10 @@ class Transform:
         """Keep what is needed of the values that are known."""
 
     def fit(self) -> None:
-        """All rows were seen."""
+        """Finish the fit when all rows were seen."""
 
     def apply(self, column: pa.Array, where: Place) -> np.ndarray:
-        """`[rows, width]`."""
+        """Return features `[rows, width]`."""
         values = as_matrix(column, where, self.fill is not None)
         if self.fill is not None:
             taken = self.sum / max(self.count, 1) if self.fill == "mean" else self.fill
@@ -86,7 +86,7 @@ class Transform:
         return values[:, : self.width]
 
     def fitted(self) -> dict[str, Any]:
-        """Options that give the same for other data."""
+        """Return options that give the same for other data."""
         kept = {} if self.fill != "mean" else {"fill": self.sum / max(self.count, 1)}
         return self.options | kept
 
@@ -111,7 +111,7 @@ class Standard(Transform):
         self.seen, self.centre, self.squares = 0, 0.0, 0.0
 
     def see(self, values: np.ndarray) -> None:
-        """Means and squares of chunks, combined as Chan et al. (1983) do."""
+        """Combine means and squares of chunks as Chan et al. (1983) do."""
         if not values.size:
             return
         mean, total = float(values.mean()), self.seen + values.size
@@ -238,7 +238,7 @@ class Categorical(Transform):
             self.mapping = dict(given)
 
     def _texts(self, column: pa.Array) -> tuple[np.ndarray, pa.Array]:
-        """Rows, and a text of each; several of a row, if they are separated."""
+        """Return rows, and a text of each; several of a row, if they are separated."""
         if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
             raise InputError(f"{self.place}: {column.type}, and should be texts or numbers")
         column = column.cast(pa.large_string())
@@ -322,5 +322,5 @@ TRANSFORMS: dict[str | None, type[Transform]] = {
 
 
 def make(options: Mapping[str, Any], place: str) -> Transform:
-    """The transform that a feature's options name."""
+    """Return the transform that a feature's options name."""
     return TRANSFORMS[options.get("name")](options, place)
