@@ -169,7 +169,7 @@ def _class_count(labels: np.ndarray, classes: Ids | None) -> int:
 
 
 def _sides(ends: Mapping[Relation, Ends]) -> list[tuple[Relation, str, str, Any]]:
-    """The two ends of every relation: the relation, source or target, its node type, and the ids or numbers."""
+    """Return the two ends of every relation: the relation, source or target, its node type, and the ids or numbers."""
     sides = []
     for relation, parts in ends.items():
         sides += [
@@ -189,7 +189,7 @@ def _say_numbers(ends: Mapping[Relation, Ends], ids: Mapping[str, Ids]) -> None:
 
 
 def _first_seen(ends: Mapping[Relation, Ends], kept: Mapping[str, Ids]) -> dict[str, Ids]:
-    """The ids of the types that edges name by texts, and that have none given, in the order in which they are first named.
+    """Return the ids of the types that edges name by texts, and that have none given, in the order in which they are first named.
 
     Raises:
       InputError: other edges name nodes of such a type by numbers.
@@ -207,7 +207,7 @@ def _first_seen(ends: Mapping[Relation, Ends], kept: Mapping[str, Ids]) -> dict[
 
 
 def _numbered(relation: Relation, parts: Ends, ids: Mapping[str, Ids]) -> Ends:
-    """Node numbers in the place of texts."""
+    """Return node numbers in the place of texts."""
     made = {
         side: positions(values, ids.get(node_type), f"relation {relation}: {side}")
         for _, side, node_type, values in _sides({relation: parts})
@@ -221,7 +221,7 @@ def _turned(parts: Ends) -> Ends:
 
 
 def _counts(nodes, ids, features, labels, ends) -> dict[str, int]:
-    """Nodes per type: as given; or else as many as there are ids, rows of features or labels; or up to the last in an edge."""
+    """Return nodes per type: as given; or else as many as there are ids, rows of features or labels; or up to the last in an edge."""
     counts = {name: as_count(count, f"nodes of {name!r}") for name, count in nodes.items()}
     for source in (ids, features, labels):
         for name, rows in source.items():
@@ -239,7 +239,7 @@ def _counts(nodes, ids, features, labels, ends) -> dict[str, int]:
 def _splits(
     given: Any, labels: np.ndarray, ids: Ids | None, own: bool, seed: int, to_predict: bool
 ) -> dict[str, np.ndarray]:
-    """Node numbers per split; where the ids are those that edges have, and not the user's `own`, whole numbers are node numbers."""
+    """Return node numbers per split; where the ids are those that edges have, and not the user's `own`, whole numbers are node numbers."""
     if isinstance(given, Mapping):
         splits = as_splits(given, len(labels), ids, own, numbered=True)
         if not len(splits.get("train", ())) and not to_predict:

@@ -14,7 +14,7 @@ MASKS = {"train": "train_mask", "validation": "val_mask", "test": "test_mask"}
 
 
 def edge_lists(graph: HetGraph) -> Iterator[tuple[Relation, np.ndarray, np.ndarray, np.ndarray | None]]:
-    """Per relation source and target numbers, int64, and weights, by target."""
+    """Yield source and target numbers, int64, and weights per relation, by target."""
     for relation in graph.schema.relations:
         csc = graph.relations[relation]
         source, target = edges_of(csc)
@@ -22,7 +22,7 @@ def edge_lists(graph: HetGraph) -> Iterator[tuple[Relation, np.ndarray, np.ndarr
 
 
 def masks(graph: HetGraph) -> dict[str, np.ndarray]:
-    """Bool `[nodes of the target type]` per split, by the names that PyG and DGL give masks."""
+    """Return masks, bool `[nodes of the target type]` per split, by the names that PyG and DGL give masks."""
     made = {name: np.zeros(len(graph.labels), bool) for name in MASKS.values()}
     for split, name in MASKS.items():
         made[name][graph.splits[split]] = True
@@ -30,7 +30,7 @@ def masks(graph: HetGraph) -> dict[str, np.ndarray]:
 
 
 def node_ids(graph: HetGraph, node_type: str) -> list[Any]:
-    """The users' ids, or the numbers."""
+    """Return the users' ids, or the numbers."""
     return graph.names.of(node_type, graph.schema.nodes[node_type]).to_pylist()
 
 

@@ -78,7 +78,7 @@ def from_dgl(
 
 
 def _key(data: Mapping[str, Any], keys: Iterable[str]) -> str:
-    """The first of some names that is there; empty if none is."""
+    """Return the first of some names that is there; empty if none is."""
     return next((key for key in keys if key in data), "")
 
 
@@ -88,7 +88,7 @@ def _say_left_out(place: str, data: Iterable[str], used: Iterable[str], known: C
 
 
 def _ends(graph: Any, kind: tuple[str, str, str]) -> Ends:
-    """Node numbers and weights of a relation's edges."""
+    """Return node numbers and weights of a relation's edges."""
     data, place = graph.edges[kind].data, f"relation {as_relation(kind)}"
     weights = [key for key in WEIGHTS if key in data]
     if len(weights) > 1:
@@ -102,7 +102,7 @@ def _ends(graph: Any, kind: tuple[str, str, str]) -> Ends:
 
 
 def _by_type(graph: Any, data: dict, counts: dict, edges: dict) -> tuple[dict, dict, dict]:
-    """The nodes' data, their numbers and the edges by type, where a homogeneous graph says the types."""
+    """Return the nodes' data, their numbers and the edges by type, where a homogeneous graph says the types."""
     ((name, columns),), ((relation, ends),) = data.items(), edges.items()
     node_type, edge_type = columns.get(TYPE), graph.edges[tuple(relation)].data.get(TYPE)
     if not _several(node_type) and not _several(edge_type):
@@ -126,7 +126,7 @@ def _several(numbers: Any) -> bool:
 
 
 def to_dgl(graph: HetGraph) -> Any:
-    """A `dgl.DGLGraph` with `feat`, `label`, masks, `weight`, and `id` where ids are numbers; DGL holds no texts, so that
+    """Return a `dgl.DGLGraph` with `feat`, `label`, masks, `weight`, and `id` where ids are numbers; DGL holds no texts, so that
     other ids and the names of classes are left out, which a line says.
 
     Raises:

@@ -101,7 +101,7 @@ def from_pandas(
 
 
 def _columns(frame: Any, place: str) -> list[Any]:
-    """The columns of a frame, of which no two have one name."""
+    """Return the columns of a frame, of which no two have one name."""
     if (columns := columns_of(frame)) is None:
         raise InputError(f"{place}: {type(frame).__name__}, and should be a frame, or a dictionary of columns")
     twice = next((name for number, name in enumerate(columns) if name in columns[:number]), None)
@@ -159,7 +159,7 @@ def _say_left_out(roles: Mapping[str, Roles], target: str, given: bool) -> None:
 
 
 def _splits(frame: Any, target: str, roles: Roles) -> dict[str, np.ndarray]:
-    """A mask per split, from the columns that have them; none if there are no such columns."""
+    """Return a mask per split, from the columns that have them; none if there are no such columns."""
     place = f"nodes of type {target!r}"
     if roles.masks and roles.split is not None:
         listed = ", ".join(map(str, (roles.split, *roles.masks.values())))
@@ -190,7 +190,7 @@ def _labels(frame: Any, target: str, names: Sequence[Any]) -> Any:
 
 
 def _ends(frame: Any, relation: Relation, ids: Mapping[str, Ids]) -> Ends:
-    """Node numbers, and weights if any."""
+    """Return node numbers, and weights if any."""
     parts = as_ends(frame, relation)
     made = {}
     for side, node_type in (("source", relation.source), ("target", relation.target)):
@@ -203,7 +203,7 @@ def _ends(frame: Any, relation: Relation, ids: Mapping[str, Ids]) -> Ends:
 
 
 def to_pandas(graph: HetGraph) -> tuple[dict[str, Any], dict[tuple[str, str, str], Any]]:
-    """`({type: frame}, {relation: frame})`, as `from_pandas` takes them: columns `x_0` ..., `label` (or `label_CLASS` ..., with
+    """Return `({type: frame}, {relation: frame})`, as `from_pandas` takes them: columns `x_0` ..., `label` (or `label_CLASS` ..., with
     several labels a node) and `split`, ids as the index; and `source`, `target`, `weight`.
 
     Raises:

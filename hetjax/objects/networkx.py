@@ -80,7 +80,7 @@ def from_networkx(
 
 
 def _ids(nodes: Iterable[Any], node_type: str) -> list[int | str]:
-    """The ids of nodes; where they are objects of other kinds, their texts, which a line says."""
+    """Return the ids of nodes; where they are objects of other kinds, their texts, which a line says."""
     nodes = list(nodes)
     ids = [_id(node, node_type) for node in nodes]
     odd = next((node for node in nodes if _is_odd(node, node_type)), None)
@@ -108,7 +108,7 @@ def _is_odd(node: Any, node_type: str) -> bool:
 
 
 def _asked(chosen: Any, node_type: str) -> Any:
-    """Nodes of a split as ids; a mask as it is."""
+    """Return the nodes of a split as ids; a mask as it is."""
     if isinstance(chosen, list | tuple | set | frozenset) and not all(
         isinstance(one, bool | np.bool_) for one in chosen
     ):
@@ -125,7 +125,7 @@ def _say_left_out(members: Mapping[str, Mapping[Any, dict]]) -> None:
 
 
 def _matrix(rows: list, node_type: str) -> np.ndarray | list:
-    """The features of a type: a row of numbers per node, or one value each."""
+    """Return the features of a type: a row of numbers per node, or one value each."""
     place = f"features of type {node_type!r}"
     bare = [position for position, row in enumerate(rows) if row is None]
     if bare:
@@ -155,7 +155,7 @@ def _labels(values: list, classes: list | None, target: str) -> Any:
 
 
 def _several(values: list, classes: list | None, target: str) -> Any:
-    """Several labels a node, each 0 or 1."""
+    """Return several labels a node, each 0 or 1."""
     known = [value for value in values if value is not None]
     if not all(isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 1 for value in known):
         raise InputError(f"labels of type {target!r}: y is a list of some nodes, and of others it is not")
@@ -168,7 +168,7 @@ def _several(values: list, classes: list | None, target: str) -> Any:
 
 
 def _splits(nodes: Mapping[Any, dict], target: str) -> dict[str, np.ndarray]:
-    """A mask per split, from the attributes that say it; none if there are no such attributes."""
+    """Return a mask per split, from the attributes that say it; none if there are no such attributes."""
     place = f"nodes of type {target!r}"
     used = [key for key in ("split", *MASKS) if any(attributes.get(key) is not None for attributes in nodes.values())]
     columns = {
@@ -227,7 +227,7 @@ def _columns(edges: list[tuple[int, int, Any]], relation: tuple) -> Ends:
 
 
 def to_networkx(graph: HetGraph) -> networkx.MultiDiGraph:
-    """A `networkx.MultiDiGraph` whose nodes are `(type, id)`, with the attributes that `from_networkx` reads; and as attributes
+    """Return a `networkx.MultiDiGraph` whose nodes are `(type, id)`, with the attributes that `from_networkx` reads; and as attributes
     of the graph `types`, `relations` and `classes`, in their order."""
     made: networkx.MultiDiGraph = networkx.MultiDiGraph(
         types=list(graph.schema.nodes), relations=list(graph.schema.relations)

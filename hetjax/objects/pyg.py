@@ -93,7 +93,7 @@ def _get(store: Any, key: str) -> Any:
 
 
 def _keys(store: Any) -> list[str]:
-    """The names of what a store has."""
+    """Return the names of what a store has."""
     keys = getattr(store, "keys", None)
     names = list(keys() if callable(keys) else keys or vars(store))
     return [name for name in names if _get(store, name) is not None]
@@ -106,7 +106,7 @@ def _nodes(store: Any, place: str) -> Nodes:
 
 
 def _count(store: Any, *columns: Any) -> int | None:
-    """The number of nodes that a store says, or that its columns have."""
+    """Return the number of nodes that a store says, or that its columns have."""
     if "num_nodes" in _keys(store):
         return as_count(store.num_nodes, "num_nodes")
     masks = (_get(store, key) for key in MASKS)
@@ -114,7 +114,7 @@ def _count(store: Any, *columns: Any) -> int | None:
 
 
 def _rows(column: Any) -> int:
-    """The number of rows of a tensor or list."""
+    """Return the number of rows of a tensor or list."""
     shape = getattr(column, "shape", None) if not isinstance(column, list | tuple) else (len(column),)
     if not shape:
         raise InputError(f"{short(repr(column), 80)}, and should be a tensor with a row per node")
@@ -122,14 +122,14 @@ def _rows(column: Any) -> int:
 
 
 def _checked(column: Any, count: int, place: str) -> Any:
-    """A column with a row per node."""
+    """Return a column with a row per node."""
     if column is not None and _rows(column) != count:
         raise InputError(f"{place}: {_rows(column)} rows != {count} nodes")
     return column
 
 
 def _masks(store: Any, count: int, place: str) -> dict[str, np.ndarray]:
-    """A mask per split, from masks or node numbers; none if there are none."""
+    """Return a mask per split, from masks or node numbers; none if there are none."""
     made: dict[str, np.ndarray] = {}
     for key, split in (MASKS | INDICES).items():
         if (given := _get(store, key)) is None:
@@ -147,7 +147,7 @@ def _masks(store: Any, count: int, place: str) -> dict[str, np.ndarray]:
 
 
 def _mask_of(given: Any, count: int, place: str) -> np.ndarray:
-    """A mask of node numbers, each of which is there once."""
+    """Return a mask of node numbers, each of which is there once."""
     numbers = node_numbers(given, place)
     if not isinstance(numbers, np.ndarray) or (len(numbers) and (numbers.min() < 0 or numbers.max() >= count)):
         raise InputError(f"{place}: {short(str(numbers), 80)}, and should be numbers of {count} nodes")
@@ -165,13 +165,13 @@ def _say_left_out(stores: Mapping[str, Any], known: set[str]) -> None:
 
 
 def _ends(store: Any, place: str) -> Ends:
-    """The ends of a store's edges, as node numbers, and their weights."""
+    """Return the ends of a store's edges, as node numbers, and their weights."""
     ends = _given_ends(store, place)
     return ends._replace(weights=None if ends.weights is None else as_weights(ends.weights, f"{place}: edge_weight"))
 
 
 def _given_ends(store: Any, place: str) -> Ends:
-    """The ends of a store's edges, and weights as they are given."""
+    """Return the ends of a store's edges, and weights as they are given."""
     weights = _get(store, "edge_weight")
     if (index := _get(store, "edge_index")) is not None:
         shape = tuple(getattr(index, "shape", ()))
@@ -190,7 +190,7 @@ def _given_ends(store: Any, place: str) -> Ends:
 
 
 def _coordinates(adjacency: Any) -> tuple[Any, Any, Any]:
-    """Targets, sources and values of a transposed adjacency: of torch_sparse, of torch, or of scipy. Values that are all 1 are none."""
+    """Return targets, sources and values of a transposed adjacency: of torch_sparse, of torch, or of scipy. Values that are all 1 are none."""
     if hasattr(adjacency, "coo"):
         return adjacency.coo()
     if hasattr(adjacency, "to_sparse_coo"):
@@ -205,7 +205,7 @@ def _coordinates(adjacency: Any) -> tuple[Any, Any, Any]:
 
 
 def _homogeneous(data: Any) -> tuple[dict[str, Nodes], dict[Any, Ends]]:
-    """The nodes and edges of a `Data`: by `node_type` and `edge_type`, where it has these."""
+    """Return the nodes and edges of a `Data`: by `node_type` and `edge_type`, where it has these."""
     types, kinds = _get(data, "node_type"), _get(data, "edge_type")
     if types is None and kinds is None:
         return {NODE: _nodes(data, "nodes")}, {EDGE: _ends(data, f"relation {EDGE}")}
@@ -254,7 +254,7 @@ def _taken(ids: Sequence[Any], rows: np.ndarray) -> list[Any]:
 
 
 def to_pyg(graph: HetGraph) -> Any:
-    """A `HeteroData` of a graph, with `x`, `y`, masks, `edge_index` and `edge_weight`; ids and classes, where there are
+    """Return a `HeteroData` of a graph, with `x`, `y`, masks, `edge_index` and `edge_weight`; ids and classes, where there are
     names, are the lists `ids` of a node type and `classes`.
 
     Raises:

@@ -91,7 +91,7 @@ def _numbers(given: Any, count: int, place: str, names: Sequence | None) -> np.n
 
 
 def _names(given: Sequence | None, numbers: np.ndarray, word: str, only: str, there: Any) -> dict[int, Any]:
-    """The name of every type, by its number."""
+    """Return the name of every type, by its number."""
     if given:
         return dict(enumerate(given))
     if there is None:
@@ -100,7 +100,7 @@ def _names(given: Sequence | None, numbers: np.ndarray, word: str, only: str, th
 
 
 def _relation(given: Any, source: str, target: str) -> Relation:
-    """A relation of a name, or of one that says its types too, which must be those of the ends."""
+    """Return a relation of a name, or of one that says its types too, which must be those of the ends."""
     if isinstance(given, str):
         return Relation(source, given, target)
     made = Relation(*given)
