@@ -120,7 +120,7 @@ class MetaPartitioning(Partitioning):
 
     @cached_property
     def opened(self) -> dict[Relation, tuple[int, ...]]:
-        """Count the pieces of every cut relation that each partition opens: those that it aggregates into the seeds, or into other nodes."""
+        """The number of pieces of every cut relation that each partition opens: those that it aggregates into the seeds, or into other nodes."""
         return {
             relation: tuple(len({*pieces(relation, count)} & {*part.local_model.relations}) for part in self.parts)
             for relation, count in self.cuts.items()

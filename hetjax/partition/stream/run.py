@@ -153,7 +153,7 @@ def _survey(read: Reader, nodes: int) -> Graph:
 
 @contextmanager
 def _sink(file: Path | None, dtype: np.dtype) -> Iterator[Callable[[np.ndarray], None]]:
-    """Return a function that appends to the array of a new `.npy`, whose length is known only at the end."""
+    """Yield a function that appends to the array of a new `.npy`, whose length is known only at the end."""
     if file is None:
         yield lambda values: None
         return
