@@ -89,7 +89,7 @@ class Block(NamedTuple):
       targets: per target type the ids of the nodes, int32 `[targets]`; None where row `i` is node `i`. There are none where
         nothing is drawn by them, as dropout is.
       sources: likewise of the first layer's source rows, of types whose features are not read in place.
-      together: relations that are not in `adjacency`, as `models.together` folds them.
+      together: relations that are not in `adjacency`, as `models.together` aggregates them.
       pairs: what these are made of (`models.pairs`), in a sample.
     """
 
@@ -237,10 +237,12 @@ def pad_adjacency(adjacency: Adjacency, targets: int, sources: int, edges: int) 
     indptr = pad(adjacency.indptr, targets + 1, adjacency.indptr[-1])
     indices = pad(adjacency.indices, edges, 0)
     weights = None if adjacency.weights is None else pad(adjacency.weights, edges, 0)
-    whole = adjacency.whole and Whole(pad(adjacency.whole.totals, targets, 0), pad(adjacency.whole.places, edges, 0))
+    relation_edges = adjacency.whole and Whole(
+        pad(adjacency.whole.totals, targets, 0), pad(adjacency.whole.places, edges, 0)
+    )
     if adjacency.reverse is not None:
         reverse_indptr, reverse_indices, reverse_edges = adjacency.reverse
         reverse_indptr = pad(reverse_indptr, sources + 1, reverse_indptr[-1])
         reverse = reverse_indptr, pad(reverse_indices, edges, 0), pad(reverse_edges, edges, 0)
-        return Adjacency(indptr, indices, *reverse, weights, whole)
-    return Adjacency(indptr, indices, weights=weights, whole=whole)
+        return Adjacency(indptr, indices, *reverse, weights, relation_edges)
+    return Adjacency(indptr, indices, weights=weights, whole=relation_edges)

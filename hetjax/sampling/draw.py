@@ -1,7 +1,7 @@
 """Counter-based random numbers, and the sampling of neighbours that rests on them.
 
-Every number is a pure function of what it is for: (seed, epoch, step, hop, relation, node, which of the node's draws). So
-the same neighbours are drawn however the graph is partitioned and whoever draws, and a run resumes at any step without
+Every number is a pure function of what it is for: (seed, epoch, step, hop, relation, node, which of the node's samples). So
+the same neighbours are sampled however the graph is partitioned and whoever samples, and a run resumes at any step without
 generator state to save.
 """
 
@@ -66,7 +66,7 @@ def _choose(key, target, degree, chosen, always):
         return
     for j in range(always):
         chosen[j] = j
-    # Floyd's algorithm: each subset of as many edges is equally likely, with one draw for each.
+    # Floyd's algorithm: each subset of as many edges is equally likely, with one random number for each.
     node_key = bits(key, target)
     for j in range(always, size):
         last = degree - size + j
@@ -89,7 +89,7 @@ def _id(given, size, place):
 
 
 @compiled
-def draw_neighbours(
+def sample_neighbours(
     indptr: np.ndarray,
     indices: tuple,
     targets: np.ndarray,
@@ -105,10 +105,10 @@ def draw_neighbours(
       indices: `(address, bytes of each, their number, number of source nodes)`, those of the CSC, which are checked here because
         a store on disk is not trusted.
       targets: ids `[T]`.
-      key: of this (seed, epoch, step, hop, relation); the node's id is folded in here.
-      out_indptr: where each target's begin in `out`; where it has as many as it is to draw, all are taken in order.
+      key: of this (seed, epoch, step, hop, relation); the node's id is combined with it here.
+      out_indptr: where each target's begin in `out`; where it has as many as are to be sampled, all are taken in order.
       out: int32 `[out_indptr[T]]`.
-      always: so many edges of every target, its first, are drawn in any case; it has as many.
+      always: so many edges of every target, its first, are sampled in any case; it has as many.
 
     Returns:
       The position in `indices` of an id that is no source node, which is their number if pointers point beyond; or -1.
@@ -135,7 +135,7 @@ def draw_neighbours(
 
 
 @compiled
-def draw_weights(
+def sampled_weights(
     indptr: np.ndarray,
     weights: np.ndarray,
     targets: np.ndarray,
@@ -144,10 +144,10 @@ def draw_weights(
     out: np.ndarray,
     always: int = 0,
 ) -> None:
-    """Write the weights of the edges that `draw_neighbours` samples, which checked the pointers, float32 into `out`.
+    """Write the weights of the edges that `sample_neighbours` samples, which checked the pointers, float32 into `out`.
 
-    Where fewer are drawn than there are, weights are multiplied by edges there are / edges drawn, so that what is expected
-    of a weighted sum is the sum over all; those of the first `always` edges, drawn in any case, are left as they are.
+    Where fewer edges are sampled than there are, weights are multiplied by edges there are / edges sampled, so that what is expected
+    of a weighted sum is the sum over all; those of the first `always` edges, sampled in any case, are left as they are.
     """
     for i in range(len(targets)):
         start, degree = indptr[targets[i]], indptr[targets[i] + 1] - indptr[targets[i]]
@@ -164,7 +164,7 @@ def draw_weights(
 
 
 @compiled
-def draw_piece(
+def sample_piece(
     indptr: np.ndarray,
     indices: np.ndarray,
     piece: tuple,
@@ -176,16 +176,16 @@ def draw_piece(
     out: np.ndarray,
     places: np.ndarray,
 ) -> int:
-    """Sample from a whole relation as `draw_neighbours` does, and keep the edges of one piece; where `out` is empty they are only counted.
+    """Sample from a whole relation as `sample_neighbours` does, and keep the edges of one piece; where `out` is empty they are only counted.
 
     Args:
       indptr: of the whole relation.
       indices: of the piece.
       piece: `(number, of)`.
-      targets, fanout, key: as in `draw_neighbours`.
+      targets, fanout, key: as in `sample_neighbours`.
       out_indptr: int32 `[T + 1]`, filled.
-      totals: int32 `[T]`, filled with how many edges of every target are drawn, of all pieces.
-      out, places: int32 `[out_indptr[T]]`, the sources, and which of its target's drawn edges each is.
+      totals: int32 `[T]`, filled with how many edges of every target are sampled, of all pieces.
+      out, places: int32 `[out_indptr[T]]`, the sources, and which of its target's sampled edges each is.
 
     Returns:
       How many edges are kept; -1 where pointers are not ordered, or point beyond the piece.

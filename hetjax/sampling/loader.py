@@ -17,7 +17,7 @@ from hetjax.sampling.regime import Regime
 from hetjax.system import runtime
 
 AHEAD = 2  # batches that wait while one is used
-MOST, SCRATCH = 8, 2**30  # threads that draw, unless told how many; bytes that all of them may keep to number nodes
+MOST, SCRATCH = 8, 2**30  # threads that sample, unless told how many; bytes that all of them may keep to number nodes
 TRIAL_BATCHES, SPREAD = 8, 3  # capacities start at the largest of some batches, and some standard deviations more
 Needs = dict[str, tuple[list[int], int]]  # by a capacity's name what some samples need of it, and the most any can need
 
@@ -57,8 +57,8 @@ class Examples(Protocol):
 class Batches:
     """Batches of seed nodes, sampled before they are used; subclasses say how one is sampled and put on the devices.
 
-    An epoch's order of the seeds and every neighbour drawn are pure functions of (seed, epoch, step), so an epoch can be
-    entered at any step, and threads may draw several batches at once. All else, what processes say to each other included, is done in one
+    An epoch's order of the seeds and every sampled neighbour are pure functions of (seed, epoch, step), so an epoch can be
+    entered at any step, and threads may sample several batches at once. All else, what processes say to each other included, is done in one
     thread, batch by batch in their order. Of the whole graph there is one batch, which every epoch gives again.
 
     Args:
@@ -153,19 +153,19 @@ class Batches:
         order, threads, steps = self._order(epoch), self.threads, range(first, self.steps())
         with ThreadPoolExecutor(1, "sender") as sender, ThreadPoolExecutor(threads, "sampler") as pool:
             samplers = pool if threads > 1 else sender
-            drawing = (samplers.submit(self._timed, order, epoch, step) for step in steps)
-            ahead = deque(itertools.islice(drawing, threads))
+            submissions = (samplers.submit(self._timed, order, epoch, step) for step in steps)
+            in_progress = deque(itertools.islice(submissions, threads))
             waiting: deque[Future[Drawn]] = deque()
             try:
                 for _ in steps:
-                    waiting.append(sender.submit(self._finish, ahead.popleft()))
-                    ahead.extend(itertools.islice(drawing, 1))
+                    waiting.append(sender.submit(self._finish, in_progress.popleft()))
+                    in_progress.extend(itertools.islice(submissions, 1))
                     if len(waiting) > AHEAD:
                         yield waiting.popleft().result()
                 while waiting:
                     yield waiting.popleft().result()
             finally:  # what waits to be sent is, as other processes' is
-                for sample in ahead:
+                for sample in in_progress:
                     sample.cancel()
 
     def samples(self, epoch: int) -> Iterator[Any]:

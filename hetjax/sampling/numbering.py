@@ -37,17 +37,19 @@ class Numbering:
         most = dict.fromkeys(kinds, 0)
         for t, ids in given:
             most[t] += len(ids)
-        made = {t: np.empty(min(count, self.nodes[t]), np.int32) for t, count in most.items()}
+        distinct_ids = {t: np.empty(min(count, self.nodes[t]), np.int32) for t, count in most.items()}
         try:
             scratch = self._free.pop()
         except IndexError:
             scratch = {}
-        scratch |= {t: np.full(self.nodes[t], -1, np.int32) for t in made if t not in scratch}
-        places = np.array([(address(scratch[t]), address(ids)) for t, ids in made.items()], np.int64).reshape(-1, 2)
+        scratch |= {t: np.full(self.nodes[t], -1, np.int32) for t in distinct_ids if t not in scratch}
+        places = np.array([(address(scratch[t]), address(ids)) for t, ids in distinct_ids.items()], np.int64).reshape(
+            -1, 2
+        )
         counts = np.zeros(len(kinds), np.int64)
         number_all(table, places, counts)
         self._free.append(scratch)
-        return {t: ids[:count].copy() for (t, ids), count in zip(made.items(), counts.tolist())}
+        return {t: ids[:count].copy() for (t, ids), count in zip(distinct_ids.items(), counts.tolist())}
 
 
 @compiled

@@ -11,9 +11,9 @@ class Regime(NamedTuple):
     Attributes:
       whole: whether that is the whole graph; then an epoch has one step, on all training nodes.
       batch_size: seeds of a step.
-      fanouts: neighbours drawn per node and relation, the seeds' own hop first; `ALL` of the whole graph.
+      fanouts: neighbours sampled per node and relation, the seeds' own hop first; `ALL` of the whole graph.
       steps: of an epoch.
-      threads: that draw batches; 0: as many as `loader.Batches` finds useful.
+      threads: that sample batches; 0: as many as `loader.Batches` finds useful.
     """
 
     whole: bool

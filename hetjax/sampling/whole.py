@@ -7,7 +7,7 @@ import numpy as np
 from hetjax.graph.hetgraph import HetGraph, check_csc
 from hetjax.graph.schema import Relation
 from hetjax.sampling.blocks import MOST_EDGES, NO_NODE, Adjacency, Block
-from hetjax.sampling.drawing import Asked, Edges, drawn_of_piece
+from hetjax.sampling.drawing import Edges, Request, sampled_of_piece
 from hetjax.sampling.sampler import ALL, Sampler, group
 from hetjax.system.compiled import compiled
 from hetjax.system.errors import InputError
@@ -27,8 +27,8 @@ def whole_graph(graph: HetGraph, roots: Collection[str], layers: int, reads_own:
     """
     schema = graph.schema
     needed = schema.layer_types(roots, layers, reads_own)
-    folded = frozenset().union(*needed[1:])
-    adjacency = {r: whole_relation(graph, r) for r in schema.relations if r.target in folded}
+    target_types = frozenset().union(*needed[1:])
+    adjacency = {r: whole_relation(graph, r) for r in schema.relations if r.target in target_types}
     return tuple(
         Block(
             {relation.key: edges for relation, edges in adjacency.items() if relation.target in types},
@@ -53,7 +53,7 @@ def needed_graph(
       sampler: of the graph, by which edges are found.
       seeds: ids per root type. The last layer's targets are these, in the order of the ids.
       layers: how many.
-      trained: whether there is a way back along the edges.
+      trained: whether gradients flow backward along the edges.
 
     Raises:
       InputError: as `whole_graph`.
@@ -78,15 +78,15 @@ def needed_graph(
             if read is not everyone[relation.source]:
                 found = found._replace(indices=_renumbered(found.indices, read, schema.nodes[relation.source]))
             all_edges = into is everyone[relation.target] and read is everyone[relation.source]
-            made = shared.get(relation) if all_edges else None
-            adjacency[relation.key] = made or adjacency_of(found, len(read) if trained else None)
+            shared_edges = shared.get(relation) if all_edges else None
+            adjacency[relation.key] = shared_edges or adjacency_of(found, len(read) if trained else None)
             if all_edges:
                 shared[relation] = adjacency[relation.key]
-        own: dict[str, np.ndarray | None] = {t: np.full(len(ids), NO_NODE) for t, ids in targets.items()}
+        self_rows: dict[str, np.ndarray | None] = {t: np.full(len(ids), NO_NODE) for t, ids in targets.items()}
         for t, ids in targets.items() if reads_own else ():
-            own[t] = None if len(ids) == len(sources[t]) else _renumbered(ids, sources[t], schema.nodes[t])
+            self_rows[t] = None if len(ids) == len(sources[t]) else _renumbered(ids, sources[t], schema.nodes[t])
         named = {t: None if ids is everyone[t] else ids for t, ids in targets.items()} if sampler.named else {}
-        blocks.insert(0, Block(adjacency, own, named))
+        blocks.insert(0, Block(adjacency, self_rows, named))
         targets = sources
     named_sources = dict.fromkeys(schema.nodes) if sampler.named else {}
     return (blocks[0]._replace(sources=named_sources), *blocks[1:])
@@ -96,7 +96,7 @@ def nodes_read(
     everyone: Mapping[str, np.ndarray],
     types: Iterable[str],
     ends: Iterable[tuple[str, np.ndarray]],
-    own: Mapping[str, np.ndarray],
+    targets: Mapping[str, np.ndarray],
 ) -> dict[str, np.ndarray]:
     """Return the rising ids per type that a layer reads.
 
@@ -106,12 +106,12 @@ def nodes_read(
       everyone: all ids of every type.
       types: whose embeddings the layer may read.
       ends: sources of its edges, of one type each.
-      own: the targets whose own embeddings it reads.
+      targets: the targets whose own embeddings it reads.
     """
     read = {t: np.zeros(len(everyone[t]), bool) for t in types}
     for t, sources in ends:
         _mark(read[t], sources)
-    for t, ids in own.items():
+    for t, ids in targets.items():
         read[t][ids] = True
     some = {t: np.flatnonzero(marked).astype(np.int32) for t, marked in read.items()}
     return {t: ids if len(ids) < MOST * len(everyone[t]) else everyone[t] for t, ids in some.items()}
@@ -170,6 +170,6 @@ def whole_relation(graph: HetGraph, relation: Relation) -> Adjacency:
     sources = graph.schema.nodes[relation.source]
     if csc.piece:
         everyone = np.arange(graph.schema.nodes[relation.target], dtype=np.int32)
-        edges = drawn_of_piece(csc, Asked(relation, everyone, np.uint64(0)), sources, ALL)
+        edges = sampled_of_piece(csc, Request(relation, everyone, np.uint64(0)), sources, ALL)
         return adjacency_of(edges, sources)
     return group(csc.indptr.astype(np.int32), csc.indices.astype(np.int32), sources, csc.weights)
