@@ -62,7 +62,7 @@ class Options:
     batch_size: int = Workload.batch_size
     """seed nodes per step"""
     fanout: tuple[int, ...] = Workload.fanout
-    """neighbours drawn per node and relation, the hop next to the seeds first; -1: all neighbours; the last number serves all deeper hops"""
+    """neighbours sampled per node and relation, the hop next to the seeds first; -1: all neighbours; the last number serves all deeper hops"""
     hidden: int = Workload.hidden
     """width of the embeddings of every layer"""
     feature_width: int = Workload.feature_width

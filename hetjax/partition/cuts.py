@@ -54,8 +54,8 @@ def cut_sizes(sizes: Sizes, cuts: Cuts) -> Sizes:
 
 def uncut(relations: Collection[Relation], cuts: Cuts) -> list[Relation]:
     """Return the relations of a graph that some of a plan are, or are pieces of."""
-    whole = {piece: relation for relation, count in cuts.items() for piece in pieces(relation, count)}
-    return list(dict.fromkeys(whole.get(relation, relation) for relation in relations))
+    relation_of = {piece: relation for relation, count in cuts.items() for piece in pieces(relation, count)}
+    return list(dict.fromkeys(relation_of.get(relation, relation) for relation in relations))
 
 
 def cut_graph(graph: HetGraph, cuts: Cuts, relations: Collection[Relation]) -> HetGraph:

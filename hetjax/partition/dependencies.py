@@ -1,6 +1,6 @@
 """Dependencies of every layer of a full batch: what it reads from other partitions of an edge-cut, or computes twice instead; counted edge by edge.
 
-Seeds are the training nodes; every layer folds all neighbours. A partition gets what it does not own in one of two ways
+Seeds are the training nodes; every layer aggregates all neighbours. A partition gets what it does not own in one of two ways
 (NeutronStar, SIGMOD 2022, sections 2.2 and 3):
 
 - **communicated** (DepComm, Algorithm 3): a partition computes its own nodes' embeddings alone, those that any partition
@@ -33,12 +33,12 @@ class Layer(NamedTuple):
     Attributes:
       layer: its number `k`; `L` is the last.
       nodes: own nodes whose embedding after this layer any partition needs; each is computed by its owner.
-      edges: into these, which the owner folds.
+      edges: into these, which the owner aggregates.
       needs: distinct rows of the layer below (of layer 1: features) that it reads for them.
       remote: of these, others' rows.
       cached_nodes: nodes computed in this layer if dependencies are cached.
       redundant_nodes: of these, others' nodes.
-      cached_edges: edges folded in this layer if dependencies are cached.
+      cached_edges: edges aggregated in this layer if dependencies are cached.
       redundant_edges: of these, edges into others' nodes.
       cached_needs: rows of the layer below that are then read: computed there, or, for layer 1, features that it holds.
       cached_remote: of these, others' rows.
@@ -72,8 +72,16 @@ def dependencies(graph: HetGraph, cut: EdgeCut) -> list[Layer]:
     """
     communicated, cached = (list(_walk(graph, cut, way)) for way in (False, True))
     return [
-        Layer(cut.hops - number, own.nodes[0], own.edges[0], *own.needs, *all_.nodes, *all_.edges, *all_.needs)
-        for number, (own, all_) in enumerate(zip(communicated, cached))
+        Layer(
+            cut.hops - number,
+            communicate.nodes[0],
+            communicate.edges[0],
+            *communicate.needs,
+            *cache.nodes,
+            *cache.edges,
+            *cache.needs,
+        )
+        for number, (communicate, cache) in enumerate(zip(communicated, cached))
     ]
 
 

@@ -15,7 +15,7 @@ from hetjax.partition.assign import Groups
 from hetjax.partition.checks import require, require_whole
 from hetjax.partition.cost import Workload, links
 from hetjax.partition.cuts import Cuts, cut_graph, cut_sizes, pieces
-from hetjax.partition.metatree import Fold, LocalModel, Metatree, Root
+from hetjax.partition.metatree import Aggregation, LocalModel, Metatree, Root
 from hetjax.partition.partitioning import Partitioning, workload_of
 from hetjax.system.errors import InputError
 
@@ -103,8 +103,8 @@ class MetaPartitioning(Partitioning):
         """The weights that several partitions use, with these partitions, per (layer, relation) or (layer, self term's type)."""
         users: dict[tuple[int, Relation | str], tuple[int, ...]] = {}
         for part in self.parts:
-            for layer, folds in enumerate(part.local_model.layers):
-                for link, _ in links(folds):
+            for layer, layer_aggregations in enumerate(part.local_model.layers):
+                for link, _ in links(layer_aggregations):
                     users[layer, link] = (*users.get((layer, link), ()), part.number)
         return {link: parts for link, parts in users.items() if len(parts) > 1}
 
@@ -159,8 +159,8 @@ class MetaPartitioning(Partitioning):
         }
 
     def _part_json(self, part: Part) -> dict:
-        def fold(fold: Fold) -> dict:
-            return {"relations": [list(r) for r in fold.relations], "selves": list(fold.selves)}
+        def plain(aggregation: Aggregation) -> dict:
+            return {"relations": [list(r) for r in aggregation.relations], "selves": list(aggregation.selves)}
 
         static, learned = (
             [n for n in part.local_model.reads if (n in self.sizes.features) == has] for has in (True, False)
@@ -170,7 +170,7 @@ class MetaPartitioning(Partitioning):
             "hosts": list(part.hosts),
             "store": f"part_{part.number}" if self.copied else None,
             "owns": [root.target if root.relation is None else list(root.relation) for root in part.roots],
-            "layers": [{"seeds": fold(layer.seeds), "inner": fold(layer.inner)} for layer in part.local_model.layers],
+            "layers": [{"seeds": plain(layer.seeds), "inner": plain(layer.inner)} for layer in part.local_model.layers],
             "reads_static": static,
             "reads_learnable": learned,
         }

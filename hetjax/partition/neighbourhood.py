@@ -14,7 +14,7 @@ import numpy as np
 from hetjax.graph.csc import CSC, index_dtype
 from hetjax.graph.hetgraph import HetGraph, check_csc
 from hetjax.graph.names import Names
-from hetjax.partition.divided import Divided, Given
+from hetjax.partition.divided import Divided, PartitionContent
 from hetjax.partition.owned import Owned
 from hetjax.system.compiled import compiled
 from hetjax.system.errors import InputError
@@ -57,38 +57,41 @@ def subgraphs(
         )
     for relation, csc in graph.relations.items():
         check_csc(csc, relation, graph.schema)
-    return {part: _subgraph(graph, owned, part, hops, divided.given(part) if divided else None) for part in parts}
+    return {part: _subgraph(graph, owned, part, hops, divided.content(part) if divided else None) for part in parts}
 
 
-def _subgraph(graph: HetGraph, owned: Owned, part: int, hops: int, given: Given | None) -> Subgraph:
-    own = {t: of == part for t, of in owned.owner.items()}
-    if given and not all(np.array_equal(np.flatnonzero(own[t]), ids) for t, ids in given.own.items()):
+def _subgraph(graph: HetGraph, owned: Owned, part: int, hops: int, content: PartitionContent | None) -> Subgraph:
+    trained = {t: of == part for t, of in owned.owner.items()}
+    if content and not all(np.array_equal(np.flatnonzero(trained[t]), ids) for t, ids in content.trained.items()):
         raise InputError(f"partition {part} of averaging.folder trains other nodes than the run that is resumed")
-    inner = own
+    inner = trained
     for _ in range(hops - 1):
         inner = _widened(graph, inner)
-    if given:
-        nodes = dict(given.nodes)
+    if content:
+        nodes = dict(content.nodes)
     else:
-        nodes = {t: np.flatnonzero(there).astype(np.int32) for t, there in _widened(graph, inner).items()}
-    held = given.features if given else {}
+        nodes = {t: np.flatnonzero(mask).astype(np.int32) for t, mask in _widened(graph, inner).items()}
+    mapped_features = content.features if content else {}
     relations = {}
     for r, csc in graph.relations.items():
         relations[r] = _taken(csc, inner[r.source], inner[r.target], nodes[r.source], nodes[r.target])
     target = graph.schema.target
     train = graph.splits["train"]
-    splits = {"train": np.searchsorted(nodes[target], train[own[target][train]]).astype(np.int32)}
+    splits = {"train": np.searchsorted(nodes[target], train[trained[target][train]]).astype(np.int32)}
     splits |= {name: np.empty(0, np.int32) for name in graph.splits.keys() - splits.keys()}
-    made = replace(
+    subgraph = replace(
         graph,
         schema=replace(graph.schema, nodes={t: len(ids) for t, ids in nodes.items()}),
         relations=relations,
-        features={t: held[t] if t in held else _rows(matrix, nodes[t]) for t, matrix in graph.features.items()},
+        features={
+            t: mapped_features[t] if t in mapped_features else _rows(matrix, nodes[t])
+            for t, matrix in graph.features.items()
+        },
         labels=_rows(graph.labels, nodes[target]),
         splits=splits,
         names=Names(),
     )
-    return Subgraph(made, nodes, {t: np.flatnonzero(own[t][ids]).astype(np.int32) for t, ids in nodes.items()})
+    return Subgraph(subgraph, nodes, {t: np.flatnonzero(trained[t][ids]).astype(np.int32) for t, ids in nodes.items()})
 
 
 def _rows(matrix: np.ndarray, ids: np.ndarray) -> np.ndarray:
@@ -114,9 +117,9 @@ def _taken(csc: CSC, sources: np.ndarray, targets: np.ndarray, from_ids: np.ndar
     places = np.full(len(sources), -1, np.int32)
     places[from_ids] = np.arange(len(from_ids), dtype=np.int32)
     indptr = np.zeros(len(to_ids) + 1, np.int64)
-    about = csc.indptr, csc.indices, sources, targets, to_ids, csc.loops, indptr
-    chosen = np.empty(_kept(*about, np.empty(0, np.int64)), np.int64)
-    _kept(*about, chosen)
+    arguments = csc.indptr, csc.indices, sources, targets, to_ids, csc.loops, indptr
+    chosen = np.empty(_mark_edges(*arguments, np.empty(0, np.int64)), np.int64)
+    _mark_edges(*arguments, chosen)
     indices = places[csc.indices[chosen]].astype(index_dtype(len(from_ids)))
     return CSC(indptr, indices, None if csc.weights is None else csc.weights[chosen], csc.loops)
 
@@ -133,7 +136,7 @@ def _widen(indptr, indices, sources, targets, out_sources, out_targets):
 
 
 @compiled
-def _kept(indptr, indices, sources, targets, to_ids, loops, out_indptr, chosen):
+def _mark_edges(indptr, indices, sources, targets, to_ids, loops, out_indptr, chosen):
     """Fill the pointers, and mark which edges are kept if there is room for them; return how many are kept."""
     count = 0
     for place in range(len(to_ids)):

@@ -15,7 +15,7 @@ from hetjax.partition.meta_partitioning import MetaPartitioning
 from hetjax.partition.metatree import Metatree
 
 META_FORMULAS = {
-    "partial_aggregations": "2 (R - 1) x batch x targets x hidden x 4 x exchanges: an all-reduce of [batch, hidden] float32 over R partitions, and another for each relation that is cut; one exchange, or, where folds look at the target, one a layer forward and one a layer but the last backward",
+    "partial_aggregations": "2 (R - 1) x batch x targets x hidden x 4 x exchanges: an all-reduce of [batch, hidden] float32 over R partitions, and another for each relation that is cut; one exchange, or, where aggregations look at the target, one a layer forward and one a layer but the last backward",
     "replicated_weights": "sum over weights (R-GCN's matrices) of 2 (hosts that have it - 1) x bytes: an all-reduce of gradients",
     "shared_learnable_rows": "sum over types of (hosts that read it - 1) x sum over these of expected distinct rows x (4 + 4 width): ids and gradients",
 }
@@ -55,9 +55,9 @@ def _weights_of_pieces(plan: MetaPartitioning) -> int:
                 for part in plan.parts
             ]
             alone, together = sum(map(sum, used)), sum(map(any, used))
-            there = sum(map(any, zip(*used)))
+            with_a_piece = sum(map(any, zip(*used)))
             size = weight_bytes(plan.sizes, plan.workload, layer, relation.source)
-            more += 2 * size * (data * together - min(1, together) - (data * alone - there))
+            more += 2 * size * (data * together - min(1, together) - (data * alone - with_a_piece))
     return more
 
 

@@ -115,15 +115,15 @@ def _merge(indptr, neighbours, weights, labels, members, starts, most, place_of,
                 label = labels[neighbours[edge]]
                 if label == cluster:
                     continue
-                here, more = place_of[label], np.int64(weight(weights, edge))
-                if here < first:
-                    place_of[label] = here = cursor
-                    targets[here] = label
+                slot, more = place_of[label], np.int64(weight(weights, edge))
+                if slot < first:
+                    place_of[label] = slot = cursor
+                    targets[slot] = label
                     cursor += 1
                 else:
-                    more += np.int64(sums[here])
+                    more += np.int64(sums[slot])
                 if more > most:
                     return -1
-                sums[here] = more
+                sums[slot] = more
         out[cluster + 1] = cursor
     return cursor

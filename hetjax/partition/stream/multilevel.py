@@ -94,13 +94,13 @@ def _join(indptr, neighbours, weights, sizes, order, labels, totals, most, stren
     for place in range(len(order)):
         ask(order, place, indptr, neighbours, labels)
         v = order[place]
-        own = labels[v]
-        best, largest = own, np.int64(0)
+        old_label = labels[v]
+        best, largest = old_label, np.int64(0)
         first, last = indptr[v], indptr[v + 1]
         if last - first <= FEW:
             found = _tally(first, last, neighbours, weights, labels, few_labels, few)
             for at in range(found):
-                if few_labels[at] == own:
+                if few_labels[at] == old_label:
                     largest = few[at]
             for at in range(found):
                 label = few_labels[at]
@@ -114,15 +114,15 @@ def _join(indptr, neighbours, weights, sizes, order, labels, totals, most, stren
                     seen[found] = label
                     found += 1
                 strength[label] += weight(weights, edge)
-            largest = strength[own]
+            largest = strength[old_label]
             for at in range(found):
                 label = seen[at]
                 if strength[label] > largest and totals[label] + sizes[v] <= most:
                     best, largest = label, strength[label]
             for at in range(found):
                 strength[seen[at]] = 0
-        if best != own:
-            totals[own] -= sizes[v]
+        if best != old_label:
+            totals[old_label] -= sizes[v]
             totals[best] += sizes[v]
             labels[v] = best
             changed += 1
@@ -225,29 +225,29 @@ def _move(indptr, neighbours, weights, sizes, order, owners, totals, bound):
     for place in range(len(order)):
         ask(order, place, indptr, neighbours, owners)
         v = order[place]
-        own = owners[v]
+        owner = owners[v]
         strength[:] = 0
         inside = True
         for edge in range(indptr[v], indptr[v + 1]):
             part = owners[neighbours[edge]]
             strength[part] += weight(weights, edge)
-            inside = inside and part == own
-        over = totals[own] > bound
+            inside = inside and part == owner
+        over = totals[owner] > bound
         if inside and not over:
             continue
-        best = own
+        best = owner
         for part in range(parts):
-            if part != own and totals[part] + sizes[v] <= bound:
-                if best == own:
-                    gain = strength[part] - strength[own]
-                    if over or gain > 0 or (gain == 0 and totals[part] + sizes[v] < totals[own]):
+            if part != owner and totals[part] + sizes[v] <= bound:
+                if best == owner:
+                    gain = strength[part] - strength[owner]
+                    if over or gain > 0 or (gain == 0 and totals[part] + sizes[v] < totals[owner]):
                         best = part
                 elif strength[part] > strength[best] or (
                     strength[part] == strength[best] and totals[part] < totals[best]
                 ):
                     best = part
-        if best != own:
-            totals[own] -= sizes[v]
+        if best != owner:
+            totals[owner] -= sizes[v]
             totals[best] += sizes[v]
             owners[v] = best
             moved += 1

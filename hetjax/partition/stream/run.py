@@ -173,8 +173,8 @@ def _sink(file: Path | None, dtype: np.dtype) -> Iterator[Callable[[np.ndarray],
 
 def write_header(stream: BinaryIO, dtype: np.dtype, shape: tuple[int, ...]) -> None:
     """Write the header of a `.npy`; numpy leaves room in it, so that the first number may grow."""
-    about = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-    npy_format.write_array_header_1_0(stream, about)
+    header = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    npy_format.write_array_header_1_0(stream, header)
 
 
 def _check(out: np.ndarray, method: Partitioner, pairs: np.ndarray) -> None:

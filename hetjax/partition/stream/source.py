@@ -47,13 +47,13 @@ class EdgeStream(ABC):
       name: what an error calls it.
       nodes: how many there are, if the stream says so.
       edges: how many there are, if that is known before they are read.
-      about: of a store the sizes of the graph; nodes of all types are numbered on, in the schema's order.
+      graph_sizes: of a store the sizes of the graph; nodes of all types are numbered on, in the schema's order.
     """
 
     name: str
     nodes: int | None = None
     edges: int | None = None
-    about: Sizes | None = None
+    graph_sizes: Sizes | None = None
 
     @abstractmethod
     def chunks(self, nodes: int) -> Iterator[Chunk]:
@@ -124,7 +124,7 @@ class Relations(EdgeStream):
 
     def __init__(self, graph: HetGraph, name: str = "graph"):
         schema, start = graph.schema, offsets(graph.schema.nodes)
-        self.name, self.about = name, sizes(graph)
+        self.name, self.graph_sizes = name, sizes(graph)
         self.parts = [(csc, start[r.source], start[r.target]) for r, csc in graph.relations.items()]
         self.sources = [(r.source, schema.nodes[r.source]) for r in graph.relations]
         self.nodes = sum(schema.nodes.values())
@@ -146,11 +146,11 @@ class Stored(Relations):
     """The relations of a store; some, or all."""
 
     def __init__(self, path: str | Path, relations: Sequence[str] = ()):
-        about = store.describe(path)
-        known = {str(relation): relation for relation in about.schema.relations}
-        chosen = [_relation(name, known, path) for name in relations] or list(about.schema.relations)
+        graph_sizes = store.describe(path)
+        by_name = {str(relation): relation for relation in graph_sizes.schema.relations}
+        chosen = [_relation(name, by_name, path) for name in relations] or list(graph_sizes.schema.relations)
         super().__init__(store.open(path, chosen, ()), str(path))
-        self.about = about
+        self.graph_sizes = graph_sizes
 
 
 class Spooled(EdgeStream):
@@ -242,10 +242,10 @@ def _as_pairs(pairs: np.ndarray, nodes: int, before: int, place: str) -> np.ndar
     return np.ascontiguousarray(pairs, np.int32)
 
 
-def _relation(name: str, known: dict, path: str | Path):
-    found = [relation for text, relation in known.items() if name in (text, relation.name)]
+def _relation(name: str, by_name: dict, path: str | Path):
+    found = [relation for text, relation in by_name.items() if name in (text, relation.name)]
     if len(found) != 1:
-        raise InputError(f"{path}: {len(found)} relations are {name!r}, of {', '.join(known)}")
+        raise InputError(f"{path}: {len(found)} relations are {name!r}, of {', '.join(by_name)}")
     return found[0]
 
 

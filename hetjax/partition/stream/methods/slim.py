@@ -157,12 +157,14 @@ def _tabulate(indptr, neighbours, owners, table):
 
 
 @compiled
-def _gain(v, own, part, indptr, neighbours, owners, table):
+def _gain(v, owner, part, indptr, neighbours, owners, table):
     """Return by how many replicas there are fewer if a node moves from one partition to another."""
-    gain = np.int64(table[v, part] > 0) - np.int64(table[v, own] > 0)
+    gain = np.int64(table[v, part] > 0) - np.int64(table[v, owner] > 0)
     for edge in range(indptr[v], indptr[v + 1]):
         u = neighbours[edge]
-        gain += np.int64(table[u, own] == 1 and owners[u] != own) - np.int64(table[u, part] == 0 and owners[u] != part)
+        gain += np.int64(table[u, owner] == 1 and owners[u] != owner) - np.int64(
+            table[u, part] == 0 and owners[u] != part
+        )
     return gain
 
 
@@ -174,22 +176,24 @@ def _sweep(indptr, neighbours, sizes, owners, totals, table, most):
     """
     moved, parts = 0, len(totals)
     for v in range(len(owners)):
-        own = owners[v]
-        if table[v, own] == indptr[v + 1] - indptr[v]:
+        owner = owners[v]
+        if table[v, owner] == indptr[v + 1] - indptr[v]:
             continue
-        best, most_gain = own, np.int64(0)
+        best, most_gain = owner, np.int64(0)
         for part in range(parts):
-            if part != own and table[v, part] and totals[part] + sizes[v] <= most:
-                gain = _gain(v, own, part, indptr, neighbours, owners, table)
-                if gain > most_gain or (gain == most_gain and best == own and totals[part] + sizes[v] < totals[own]):
+            if part != owner and table[v, part] and totals[part] + sizes[v] <= most:
+                gain = _gain(v, owner, part, indptr, neighbours, owners, table)
+                if gain > most_gain or (
+                    gain == most_gain and best == owner and totals[part] + sizes[v] < totals[owner]
+                ):
                     best, most_gain = part, gain
-        if best != own:
+        if best != owner:
             owners[v] = best
-            totals[own] -= sizes[v]
+            totals[owner] -= sizes[v]
             totals[best] += sizes[v]
             moved += 1
             for edge in range(indptr[v], indptr[v + 1]):
-                table[neighbours[edge], own] -= 1
+                table[neighbours[edge], owner] -= 1
                 table[neighbours[edge], best] += 1
     return moved
 
