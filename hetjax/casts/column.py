@@ -219,6 +219,6 @@ def joined(chunks: Sequence[pa.Array], otherwise: pa.DataType) -> pa.Array:
     if not chunks:
         return pa.array([], otherwise)
     several = len({chunk.type for chunk in chunks}) > 1 or pa.types.is_string(chunks[0].type)
-    made = pa.chunked_array([chunk.cast(pa.large_string()) for chunk in chunks] if several else chunks)
-    one = made.combine_chunks()
+    array = pa.chunked_array([chunk.cast(pa.large_string()) for chunk in chunks] if several else chunks)
+    one = array.combine_chunks()
     return one.combine_chunks() if isinstance(one, pa.ChunkedArray) else one
