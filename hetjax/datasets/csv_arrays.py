@@ -120,10 +120,10 @@ def names(file: Path, count: int) -> pa.Array:
         if not np.array_equal(found, np.arange(count)):
             raise InputError(f"{file}: {len(found)} numbers, which are not 0..{count - 1}, each once")
         given = given.take(pa.array(order))
-        own = pc.cast(pa.array(np.arange(count)), TEXT)
-        given = pc.coalesce(pc.if_else(pc.equal(given, ""), pa.scalar(None, TEXT), given), own)
+        number_texts = pc.cast(pa.array(np.arange(count)), TEXT)
+        given = pc.coalesce(pc.if_else(pc.equal(given, ""), pa.scalar(None, TEXT), given), number_texts)
         times = pc.value_counts(given)
         repeated = times.field("values").filter(pc.greater(times.field("counts"), 1))
         opened, between, closed = (pa.scalar(text, TEXT) for text in (" (", "", ")"))
-        apart = pc.binary_join_element_wise(given, opened, own, closed, between)
+        apart = pc.binary_join_element_wise(given, opened, number_texts, closed, between)
         return pc.if_else(pc.is_in(given, repeated), apart, given)

@@ -78,9 +78,9 @@ def assemble(
 
     named = len(names.classes) if names and names.classes is not None else 0
     label_file = files.get("labels", f"{where}: labels")
-    labels, own = as_labels(labels, label_file)
-    if own is not None and not named:
-        names, named = replace(names or Names(), classes=own), len(own)
+    labels, class_names = as_labels(labels, label_file)
+    if class_names is not None and not named:
+        names, named = replace(names or Names(), classes=class_names), len(class_names)
     classes = _classes(labels, named, label_file)
     if not 1 <= classes <= MOST_CLASSES:
         raise InputError(f"{label_file}: labels of {classes} classes, outside 1..{MOST_CLASSES}")
@@ -99,8 +99,8 @@ def _classes(labels: np.ndarray, named: int, where: str) -> int:
     if most < 0:
         raise InputError(f"{where}: {len(labels)} nodes, and none has a label")
     if most >= max(len(labels), named):
-        known = f"{named} names of classes" if named > len(labels) else f"{len(labels)} nodes"
-        raise InputError(f"{where}: label {most} of node {np.argmax(labels)}: {most + 1} classes > {known}")
+        limit = f"{named} names of classes" if named > len(labels) else f"{len(labels)} nodes"
+        raise InputError(f"{where}: label {most} of node {np.argmax(labels)}: {most + 1} classes > {limit}")
     return max(most + 1, named)
 
 

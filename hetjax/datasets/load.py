@@ -149,9 +149,9 @@ def load_some(data: Data, relations: Collection[Relation], features: Collection[
 
 
 def _read(data: Data) -> HetGraph:
-    own = owners.reader_options(data)
+    options = owners.reader_options(data)
     if data.format == "synthetic":
-        return synthetic.generate(own.schema, own.scale, own.classes or None, own.seed)
+        return synthetic.generate(options.schema, options.scale, options.classes or None, options.seed)
     path = _path(data)
     signs.check(path, data.format)
     if data.format == "store":
@@ -162,23 +162,30 @@ def _read(data: Data) -> HetGraph:
         return graph
     with reading(path):
         if data.format == "hgb":
-            return hgb.read(path, own.validation_fraction, own.split_seed)
+            return hgb.read(path, options.validation_fraction, options.split_seed)
         if data.format == "ogb":
             from hetjax.datasets import ogb  # takes a while, as pyarrow does
 
-            return ogb.read(path, _homogeneous(data, own), own.reverse)
+            return ogb.read(path, _homogeneous(data, options), options.reverse)
         if data.format == "mag240m":
-            return npy_tree.mag240m(path, own.reverse)
+            return npy_tree.mag240m(path, options.reverse)
         if data.format == "igb":
-            return npy_tree.igb(path, own.labels, own.reverse)
+            return npy_tree.igb(path, options.labels, options.reverse)
         if data.format in ("npz", "edges"):
-            return (npz if data.format == "npz" else edges).read(path, _homogeneous(data, own))
-        return rdf.read(path, **vars(own))
+            return (npz if data.format == "npz" else edges).read(path, _homogeneous(data, options))
+        return rdf.read(path, **vars(options))
 
 
-def _homogeneous(data: Data, own: Arrays) -> Options:
-    split = Split(own.split, own.split_seed, own.split_shares, own.split_per_class, own.split_number, own.section)
-    return Options(own.undirected, own.edge_weights, data.normalize_features, split)
+def _homogeneous(data: Data, options: Arrays) -> Options:
+    split = Split(
+        options.split,
+        options.split_seed,
+        options.split_shares,
+        options.split_per_class,
+        options.split_number,
+        options.section,
+    )
+    return Options(options.undirected, options.edge_weights, data.normalize_features, split)
 
 
 def source(data: Data) -> Path | None:

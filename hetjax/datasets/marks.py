@@ -15,9 +15,9 @@ STEP = 64  # bytes
 def load(context: Any, builder: Any, signature: Any, args: Any, kind: Any) -> Any:
     """Load a value of a kind from a text at a byte, whatever its alignment."""
     data = context.make_array(signature.args[0])(context, builder, args[0]).data
-    made = builder.load(builder.bitcast(builder.gep(data, [args[1]]), kind.as_pointer()))
-    made.align = 1
-    return made
+    value = builder.load(builder.bitcast(builder.gep(data, [args[1]]), kind.as_pointer()))
+    value.align = 1
+    return value
 
 
 @intrinsic

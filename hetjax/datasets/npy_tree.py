@@ -52,8 +52,11 @@ def mag240m(folder: str | Path, reverse: bool = True) -> HetGraph:
     years = load_array(processed / PAPER / "node_year.npy")
     if years.shape != labels.shape:
         raise InputError(f"{processed / PAPER / 'node_year.npy'}: {years.shape} != {labels.shape} of node_label.npy")
-    known = np.flatnonzero(labels != UNLABELLED)
-    splits = {"train": known[years[known] <= LAST_TRAINING_YEAR], "validation": known[years[known] == VALIDATION_YEAR]}
+    labelled = np.flatnonzero(labels != UNLABELLED)
+    splits = {
+        "train": labelled[years[labelled] <= LAST_TRAINING_YEAR],
+        "validation": labelled[years[labelled] == VALIDATION_YEAR],
+    }
     layout = Layout("___", _rows_of_ends, lambda file, width: load_array(file))
     return _read(processed, layout, labels, splits, reverse)
 
@@ -75,9 +78,9 @@ def igb(folder: str | Path, labels: str = "19", reverse: bool = True) -> HetGrap
     found = _labels(_raw_or_npy(file, 0), file)
     if (len(found), labels) in LABELLED:
         found[LABELLED[len(found), labels] :] = UNLABELLED
-    known = np.flatnonzero(found != UNLABELLED)
-    train, validation = (int(len(known) * share) for share in SHARES)
-    splits = {"train": known[:train], "validation": known[train:validation], "test": known[validation:]}
+    labelled = np.flatnonzero(found != UNLABELLED)
+    train, validation = (int(len(labelled) * share) for share in SHARES)
+    splits = {"train": labelled[:train], "validation": labelled[train:validation], "test": labelled[validation:]}
     return _read(processed, Layout("__", _columns_of_ends, _raw_or_npy), found, splits, reverse)
 
 

@@ -90,9 +90,9 @@ class Archive:
         place = self.place(name)
         with reading(place):
             data = self.zip.read(self.members[name])
-            about = npy.header(data[: npy.LONGEST_HEADER], len(data), place)
-            order: Literal["C", "F"] = "F" if about.fortran else "C"
-            values: np.ndarray = np.ndarray(about.shape, about.dtype, data, about.start, order=order)
+            header = npy.header(data[: npy.LONGEST_HEADER], len(data), place)
+            order: Literal["C", "F"] = "F" if header.fortran else "C"
+            values: np.ndarray = np.ndarray(header.shape, header.dtype, data, header.start, order=order)
         if values.dtype.kind not in kinds or not any(_fits(values.shape, shape) for shape in shapes):
             expected = " or ".join(f"({', '.join(map(str, shape))})" for shape in shapes)
             what = "texts" if kinds == "U" else "numbers" if "f" in kinds else "integers"
@@ -126,7 +126,7 @@ class Spelling(NamedTuple):
     read: Callable[..., Any]
 
 
-def _part(archive: Archive, spellings: Sequence[Spelling], what: str, *known: int) -> Any:
+def _part(archive: Archive, spellings: Sequence[Spelling], what: str, *sizes: int) -> Any:
     """Return a part of the graph; None if none of the arrays is there that spell it."""
     found = [one for one in spellings if any(name in archive for name in one.names)]
     if not found:
@@ -136,13 +136,13 @@ def _part(archive: Archive, spellings: Sequence[Spelling], what: str, *known: in
         raise InputError(f"{archive.path}: holds {first} and {second}, and should hold one kind of {what}")
     for name in found[0].names:
         if name not in archive:
-            there = next(name for name in found[0].names if name in archive)
-            raise InputError(f"{archive.path}: lacks the array {name}, and has {there}")
-    return found[0].read(archive, found[0].names, *known)
+            present = next(name for name in found[0].names if name in archive)
+            raise InputError(f"{archive.path}: lacks the array {name}, and has {present}")
+    return found[0].read(archive, found[0].names, *sizes)
 
 
-def _required(archive: Archive, spellings: Sequence[Spelling], what: str, *known: int) -> Any:
-    part = _part(archive, spellings, what, *known)
+def _required(archive: Archive, spellings: Sequence[Spelling], what: str, *sizes: int) -> Any:
+    part = _part(archive, spellings, what, *sizes)
     if part is None:
         names = " or ".join(one.names[0] for one in spellings)
         raise InputError(

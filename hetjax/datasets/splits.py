@@ -59,13 +59,13 @@ def divide(labels: np.ndarray, split: Split, shipped: Shipped, where: str) -> di
     if split.kind == "public":
         return _public(shipped, len(labels), split, where)
     first = labels if labels.ndim == 1 else labels[:, 0]
-    known = np.flatnonzero((first != UNLABELLED) & (first == first))  # NaN is not itself
-    keys = np.random.Philox(split.seed).random_raw(len(known))
+    labelled = np.flatnonzero((first != UNLABELLED) & (first == first))  # NaN is not itself
+    keys = np.random.Philox(split.seed).random_raw(len(labelled))
     if split.kind == "random":
-        ends = [round(len(known) * min(1.0, sum(split.shares[: k + 1]))) for k in range(len(SPLITS))]
-        among = [np.zeros(len(known), bool), *(_smallest(keys, end) for end in ends)]
-        return {name: known[now & ~before] for name, before, now in zip(SPLITS, among, among[1:])}
-    return _per_class(labels, known[np.argsort(keys, kind="stable")], split, where)
+        ends = [round(len(labelled) * min(1.0, sum(split.shares[: k + 1]))) for k in range(len(SPLITS))]
+        among = [np.zeros(len(labelled), bool), *(_smallest(keys, end) for end in ends)]
+        return {name: labelled[now & ~before] for name, before, now in zip(SPLITS, among, among[1:])}
+    return _per_class(labels, labelled[np.argsort(keys, kind="stable")], split, where)
 
 
 def _smallest(keys: np.ndarray, count: int) -> np.ndarray:
