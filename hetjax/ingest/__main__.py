@@ -107,7 +107,7 @@ def ingest(config: Configuration, options: Options, folder: Path, where: str) ->
         schema = Schema({name: one.count for name, one in read.items()}, tuple(edges), target, len(classes))
         ids = Names({name: Ids(one.ids) for name, one in read.items() if one.ids is not None}, names)
         graph = build(schema, relations, features, encoded, drawn, where, ids)
-    kept = _kept(config, read, target, classes) | ({"add_reverse_edges": True} if reverse else {})
+    kept = _fitted_configuration(config, read, target, classes) | ({"add_reverse_edges": True} if reverse else {})
     return graph, kept, edges.skipped
 
 
@@ -173,24 +173,26 @@ def _size(config: Configuration, options: Options) -> int:
     return sum(n * sum(file.stat().st_size for file in tables.paths(files)) for files, n in times)
 
 
-def _kept(config: Configuration, read: dict[str, Nodes], target: str, classes: list[str]) -> dict[str, Any]:
+def _fitted_configuration(
+    config: Configuration, read: dict[str, Nodes], target: str, classes: list[str]
+) -> dict[str, Any]:
     """Return the configuration without what was left out, and with what was fitted: transforms of one column each, and the classes."""
     content = {key: deepcopy(value) for key, value in config.content.items() if key in declared.TOP}
     for part, keys in (("nodes", declared.NODE), ("edges", declared.EDGE)):
-        content[part] = [{key: value for key, value in about.items() if key in keys} for about in content[part]]
-    content["edges"] = [about for about in content["edges"] if "source_id_col" in about]
-    for about, table in zip(content["nodes"], config.nodes):
-        if about.get("labels") and not table.label:
-            del about["labels"]
-        own = [column for column in read[table.node_type].columns if column.table is table]
-        if about.get("features"):
-            about["features"] = [
-                {"feature_col": c.name, "out_dtype": c.dtype, "transform": c.transform.fitted()} for c in own
+        content[part] = [{key: value for key, value in entry.items() if key in keys} for entry in content[part]]
+    content["edges"] = [entry for entry in content["edges"] if "source_id_col" in entry]
+    for entry, table in zip(content["nodes"], config.nodes):
+        if entry.get("labels") and not table.label:
+            del entry["labels"]
+        columns = [column for column in read[table.node_type].columns if column.table is table]
+        if entry.get("features"):
+            entry["features"] = [
+                {"feature_col": c.name, "out_dtype": c.dtype, "transform": c.transform.fitted()} for c in columns
             ]
-        if about.get("labels") and table.label and table.node_type == target:
-            about["labels"] = [
+        if entry.get("labels") and table.label and table.node_type == target:
+            entry["labels"] = [
                 one | {"classes": classes}
-                for one in about["labels"]
+                for one in entry["labels"]
                 if one.get("label_col") in (table.label.column, [table.label.column])
             ]
     return content

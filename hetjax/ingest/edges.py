@@ -35,8 +35,8 @@ class ForeignKey(NamedTuple):
 
     @property
     def relation(self) -> Relation:
-        made = Relation(self.table.node_type, self.column, self.target)
-        return made.reverse if self.turned else made
+        forward = Relation(self.table.node_type, self.column, self.target)
+        return forward.reverse if self.turned else forward
 
 
 class Edges(Mapping):
@@ -113,8 +113,8 @@ class Edges(Mapping):
             return [pieces.spread(*way, *weights) for way, pieces in zip(ways, self.read.values())]
 
         for one in self.sources[origin]:
-            for made in in_order(spread, self._key(one) if isinstance(one, ForeignKey) else self._table(one)):
-                for pieces, piece in zip(self.read.values(), made):
+            for batch in in_order(spread, self._key(one) if isinstance(one, ForeignKey) else self._table(one)):
+                for pieces, piece in zip(self.read.values(), batch):
                     pieces.add(piece)
 
     def _table(self, table: EdgeTable) -> Iterator[tuple[np.ndarray, ...]]:
@@ -164,9 +164,9 @@ class Edges(Mapping):
                     row = int(np.argmax(wrong))
                     raise InputError(f"{rows.place(key.column, row)}: {_unknown(finder, column, row)}")
                 self.skipped[key.relation] = self.skipped.get(key.relation, 0) + int(wrong.sum())
-            there, order = np.flatnonzero(found >= 0), self.orders[key.table.node_type].get(key.table.place)
-            own = (there + which.start).astype(np.int32)
-            ends = own if order is None else order[own], found[there]
+            present, order = np.flatnonzero(found >= 0), self.orders[key.table.node_type].get(key.table.place)
+            key_rows = (present + which.start).astype(np.int32)
+            ends = key_rows if order is None else order[key_rows], found[present]
             yield ends[::-1] if key.turned else ends
 
 

@@ -60,8 +60,8 @@ def _as(column: pa.Array, kind: str, place: str) -> pa.Array:
         check_ids(column, place)
     if is_text(column.type):
         return column.cast(pa.large_string()) if kind == "text" else _from_text(column)
-    whole = whole_numbers(column)
-    return whole.cast(pa.large_string()) if kind == "text" else whole
+    numbers = whole_numbers(column)
+    return numbers.cast(pa.large_string()) if kind == "text" else numbers
 
 
 def _from_text(column: pa.Array) -> pa.Array:

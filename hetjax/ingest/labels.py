@@ -87,9 +87,9 @@ def _by_range(label: Label, labels: np.ndarray, column: list[pa.Array]) -> dict[
     assert label.by is not None
     place = f"{label.place}.split_by: column {label.by[0]!r}"
     values, ends = _comparable(joined(column, pa.large_string()), label.by[1], place)
-    known = (labels != UNLABELLED) & values.is_valid().to_numpy(zero_copy_only=False)
+    usable = (labels != UNLABELLED) & values.is_valid().to_numpy(zero_copy_only=False)
     late = [pc.greater_equal(values, end).fill_null(False).to_numpy(zero_copy_only=False) for end in ends]
-    chosen = known & ~late[0], known & late[0] & ~late[1], known & late[1]
+    chosen = usable & ~late[0], usable & late[0] & ~late[1], usable & late[1]
     return {name: np.flatnonzero(mask) for name, mask in zip(SPLITS, chosen)}
 
 

@@ -124,28 +124,28 @@ def _wide(wanted, values, slots, found):
 
 @compiled
 def _hash(ends, content, number):
-    made = OFFSET
+    value = OFFSET
     for place in range(ends[number], ends[number + 1]):
-        made = (made ^ np.uint64(content[place])) * PRIME
-    return made ^ (made >> np.uint64(29))
+        value = (value ^ np.uint64(content[place])) * PRIME
+    return value ^ (value >> np.uint64(29))
 
 
 @compiled
 def _put_texts(ends, content, slots):
     for number in range(len(ends) - 1):
-        made = _hash(ends, content, number)
-        slot = np.int64(made & np.uint64(len(slots) - 1))
+        value = _hash(ends, content, number)
+        slot = np.int64(value & np.uint64(len(slots) - 1))
         while slots[slot, 0] >= 0:
             slot = (slot + 1) & (len(slots) - 1)
         slots[slot, 0] = number
-        slots[slot, 1] = np.int32(made >> np.uint64(32))
+        slots[slot, 1] = np.int32(value >> np.uint64(32))
 
 
 @compiled
 def _texts(wanted_ends, wanted, ends, content, slots, found):
     for row in range(len(found)):
-        made = _hash(wanted_ends, wanted, row)
-        slot, tag = np.int64(made & np.uint64(len(slots) - 1)), np.int32(made >> np.uint64(32))
+        value = _hash(wanted_ends, wanted, row)
+        slot, tag = np.int64(value & np.uint64(len(slots) - 1)), np.int32(value >> np.uint64(32))
         while slots[slot, 0] >= 0:
             number = slots[slot, 0]
             if slots[slot, 1] == tag and _same(wanted_ends, wanted, row, ends, content, number):

@@ -122,31 +122,34 @@ def read(node_type: str, given: Sequence[NodeTable], bar: tqdm) -> Nodes:
 
 
 def _read_table(table: NodeTable, bar: tqdm) -> _Read:
-    own = _columns(table)
-    made, count, dated = _Read(own, 0, [], [], [], []), 0, set[str]()
-    for rows in tables.rows(table.files, table.format, _kinds(table, own), bar):
-        for column in own:
+    columns = _columns(table)
+    content, count, dated = _Read(columns, 0, [], [], [], []), 0, set[str]()
+    for rows in tables.rows(table.files, table.format, _kinds(table, columns), bar):
+        for column in columns:
             values = column.values(rows)
             if column.transform.kind == "number" and pa.types.is_temporal(values.type):
                 dated.add(column.name)
             column.transform.observe(values, partial(rows.place, column.name))
         if table.id_column:
             place = partial(rows.place, table.id_column)
-            made.ids.append(node_ids(rows.column(table.id_column), place))
-            check_lengths(made.ids[-1], place, "ids")
-            made.starts.append((rows.file, rows.first))
+            content.ids.append(node_ids(rows.column(table.id_column), place))
+            check_lengths(content.ids[-1], place, "ids")
+            content.starts.append((rows.file, rows.first))
         if table.label:
-            for name, chunks in ((table.label.column, made.label), (table.label.by and table.label.by[0], made.split)):
+            for name, chunks in (
+                (table.label.column, content.label),
+                (table.label.by and table.label.by[0], content.split),
+            ):
                 if name:
                     check_lengths(rows.column(name), partial(rows.place, name), "labels, and what splits them,")
                     chunks.append(rows.column(name))
         count += rows.batch.num_rows
     for name in sorted(dated):
         log.info(f"{table.place}: column {name!r}: dates are read as days since 1970-01-01")
-    for column in own:
+    for column in columns:
         column.transform.fit()
         column.missing.say(f"{table.place}: column {column.name!r}")
-    return made._replace(rows=count)
+    return content._replace(rows=count)
 
 
 def _columns(table: NodeTable) -> list[Column]:
@@ -157,8 +160,8 @@ def _columns(table: NodeTable) -> list[Column]:
     if table.format.name == "csv" and numbers:
         dates = set.union(*(diagnosis.dates(file, table.format, numbers) for file in tables.paths(table.files)))
     return [
-        Column(table, name, made, f.dtype, _words(table, f), "date" if name in dates else made.kind)
-        for f, name, made in given
+        Column(table, name, prepared, f.dtype, _words(table, f), "date" if name in dates else prepared.kind)
+        for f, name, prepared in given
     ]
 
 
@@ -220,22 +223,22 @@ def write_features(nodes: Nodes, folder: Path, number: int, bar: tqdm) -> np.nda
     shape = nodes.count, int(ends[-1])
     matrix = mapped(folder / f"features_{number}", shape, np.result_type(*dtypes))
     for table in {column.table.place: column.table for column in nodes.columns}.values():
-        own = [(column, start) for column, start in zip(nodes.columns, ends) if column.table is table]
+        columns = [(column, start) for column, start in zip(nodes.columns, ends) if column.table is table]
         rounded = Counter[str]()
-        kinds, order = {column.name: column.kind for column, _ in own}, nodes.orders.get(table.place)
+        kinds, order = {column.name: column.kind for column, _ in columns}, nodes.orders.get(table.place)
         for rows, which in tables.numbered(
             tables.rows(table.files, table.format, kinds, bar), nodes.count, table.place
         ):
-            for column, start in own:
-                made = column.transform.apply(column.values(rows), partial(rows.place, column.name))
+            for column, start in columns:
+                values = column.transform.apply(column.values(rows), partial(rows.place, column.name))
                 at = which if order is None else order[which]
-                rounded[column.name] += _rounded(made, matrix.dtype)
+                rounded[column.name] += _rounded(values, matrix.dtype)
                 try:
                     with np.errstate(over="raise"):
-                        matrix[at, start : start + column.transform.width] = made
+                        matrix[at, start : start + column.transform.width] = values
                 except FloatingPointError:
-                    row = int(np.argmax((np.abs(made) > np.finfo(matrix.dtype).max).any(axis=1)))
-                    value = made[row][np.argmax(np.abs(made[row]))]
+                    row = int(np.argmax((np.abs(values) > np.finfo(matrix.dtype).max).any(axis=1)))
+                    value = values[row][np.argmax(np.abs(values[row]))]
                     raise InputError(f"{rows.place(column.name, row)}: {value} is no {matrix.dtype}") from None
         for name, count in rounded.items():
             if count:

@@ -72,8 +72,12 @@ def _width(metadata: Any, columns: Mapping[str, str]) -> int:
 def _widest(file: Path, group: int, columns: Mapping[str, str]) -> int:
     """Return the bytes of the longest texts of a group of rows that are written once, and referred to: a row of them may repeat them all."""
     with open_regular(file) as stream, pq.ParquetFile(stream) as plain:
-        about = plain.metadata.row_group(group)
-        written = [column for column in map(about.column, range(about.num_columns)) if column.has_dictionary_page]
+        group_metadata = plain.metadata.row_group(group)
+        written = [
+            column
+            for column in map(group_metadata.column, range(group_metadata.num_columns))
+            if column.has_dictionary_page
+        ]
         kinds = {field.name: field.type for field in plain.schema_arrow}
         names = [
             c.path_in_schema

@@ -13,7 +13,7 @@ from hetjax.ingest.declared import Format, Pattern
 from hetjax.ingest.in_order import beside, in_order
 from hetjax.system.errors import InputError, reading
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 class Rows(NamedTuple):
@@ -40,14 +40,14 @@ def paths(patterns: Sequence[Pattern]) -> list[Path]:
     """
     found: list[Path] = []
     for pattern in patterns:
-        there = [pattern.name]
+        names = [pattern.name]
         with reading(pattern.path):
             if not pattern.path.exists() and any(character in pattern.name for character in "*?["):
-                there = sorted(glob.glob(pattern.name, root_dir=pattern.root))
-            missing = not there or not (pattern.root / there[0]).exists()
+                names = sorted(glob.glob(pattern.name, root_dir=pattern.root))
+            missing = not names or not (pattern.root / names[0]).exists()
         if missing:
             raise InputError(f"{pattern.path}: no such file; --root names the folder in which relative paths begin")
-        found += [pattern.root / name for name in there]
+        found += [pattern.root / name for name in names]
     return found
 
 
@@ -77,9 +77,9 @@ def made(
     patterns: Sequence[Pattern],
     form: Format,
     columns: Mapping[str, str],
-    make: Callable[[pa.RecordBatch], Made],
+    make: Callable[[pa.RecordBatch], Result],
     bar: tqdm,
-) -> Iterator[tuple[Rows, Made]]:
+) -> Iterator[tuple[Rows, Result]]:
     """Yield the rows of a table, and what is made of them in several threads.
 
     Args:
@@ -111,10 +111,10 @@ def _first(file: Path, form: Format) -> str:
     return parquet.first(file) if form.name == "parquet" else diagnosis.header(file, form)[0]
 
 
-def _placed(make: Callable[[pa.RecordBatch], Made], file: Path) -> Callable[[pa.RecordBatch], Made]:
+def _placed(make: Callable[[pa.RecordBatch], Result], file: Path) -> Callable[[pa.RecordBatch], Result]:
     """Return the same function, whose errors begin with the file."""
 
-    def placed(batch: pa.RecordBatch) -> Made:
+    def placed(batch: pa.RecordBatch) -> Result:
         try:
             return make(batch)
         except InputError as error:

@@ -30,12 +30,12 @@ PIECE, BLOCK = 2**21, 2**24  # bytes at a time, of lines and of what Arrow divid
 LINE = ord("\n")
 RATIO, ALWAYS = 2000, 2**30  # packed text may unpack to so many times its size, and so many bytes in any case
 KINDS = {"text": pa.large_string(), "whole": pa.int64(), "number": pa.float64(), "date": pa.timestamp("us")}
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 def batches(
-    file: Path, form: Format, columns: Mapping[str, str], make: Callable[[pa.RecordBatch], Made], bar: tqdm
-) -> Iterator[tuple[pa.RecordBatch, Made]]:
+    file: Path, form: Format, columns: Mapping[str, str], make: Callable[[pa.RecordBatch], Result], bar: tqdm
+) -> Iterator[tuple[pa.RecordBatch, Result]]:
     """Yield the rows of a file, and what is made of them; of a column of texts that are whole numbers some may come as int64.
 
     Args:
@@ -52,11 +52,11 @@ def batches(
         counted, out = _Counted(raw, bar), 0
         text = _Text(diagnosis.decoded(counted, file, form), form, header, columns)
         try:
-            for batch, made in text.batches(make):
+            for batch, result in text.batches(make):
                 out += batch.nbytes
                 if out > ALWAYS and out > RATIO * max(1, counted.size):
                     raise InputError(f"{file}: unpacks from {counted.size} bytes to {out} or more")
-                yield batch, made
+                yield batch, result
         except quotes.Misquoted as fault:
             raise diagnosis.misquoted(file, form, fault, text.read) from None
         except pa.ArrowInvalid as error:
@@ -70,12 +70,12 @@ def batches(
             )
 
 
-def require(file: Path, columns: Mapping[str, str], there: Sequence[str]) -> None:
+def require(file: Path, columns: Mapping[str, str], names: Sequence[str]) -> None:
     """Raise an InputError unless every column is there once."""
     for name in columns:
-        if there.count(name) != 1:
-            times = "no column" if name not in there else f"{there.count(name)} columns"
-            raise InputError(f"{file}: {times} {name!r} among {short(', '.join(map(str, there)))}")
+        if names.count(name) != 1:
+            times = "no column" if name not in names else f"{names.count(name)} columns"
+            raise InputError(f"{file}: {times} {name!r} among {short(', '.join(map(str, names)))}")
 
 
 class _Counted:
@@ -148,7 +148,7 @@ class _Text:
         self.stream, self.form, self.header, self.columns = stream, form, header, columns
         self.read, self.checked = 0, quotes.Checked(stream, form.separator)
 
-    def batches(self, make: Callable[[pa.RecordBatch], Made]) -> Iterator[tuple[pa.RecordBatch, Made]]:
+    def batches(self, make: Callable[[pa.RecordBatch], Result]) -> Iterator[tuple[pa.RecordBatch, Result]]:
         """Yield the rows, and what is made of them."""
         both = beside(make)
         if not whole_numbers.usable(self.form, self.columns):
@@ -166,9 +166,9 @@ class _Text:
                 self.read += piece[1]
                 yield piece
 
-        def read(piece: tuple[memoryview, int]) -> tuple[pa.RecordBatch, Made]:
-            made = whole_numbers.read(*piece, self.form.separator, self.header, self.columns)
-            return both(self._by_arrow(*piece) if made is None else made)
+        def read(piece: tuple[memoryview, int]) -> tuple[pa.RecordBatch, Result]:
+            parsed = whole_numbers.read(*piece, self.form.separator, self.header, self.columns)
+            return both(self._by_arrow(*piece) if parsed is None else parsed)
 
         yield from in_order(read, pieces())
         if lines.rest:

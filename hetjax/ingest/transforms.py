@@ -54,9 +54,9 @@ class Transform:
         values = as_matrix(column, where, self.fill is not None)
         self.width = self._width(values, where)
         self.rows += len(values)
-        known = values[~np.isnan(values)]
-        self.sum, self.count = self.sum + float(known.sum(dtype=np.float64)), self.count + known.size
-        self.see(known if values.shape[1] == 1 else values)
+        present = values[~np.isnan(values)]
+        self.sum, self.count = self.sum + float(present.sum(dtype=np.float64)), self.count + present.size
+        self.see(present if values.shape[1] == 1 else values)
 
     def _width(self, values: np.ndarray, where: Place) -> int:
         wide = values.shape[1]
@@ -246,8 +246,8 @@ class Categorical(Transform):
         if separator := self.options.get("separator"):
             lists = pc.split_pattern(column, separator)
             rows, column = rows.take(pc.list_parent_indices(lists)), pc.list_flatten(lists)
-        known = column.is_valid()
-        return rows.filter(known).to_numpy(zero_copy_only=False), column.filter(known)
+        present = column.is_valid()
+        return rows.filter(present).to_numpy(zero_copy_only=False), column.filter(present)
 
     def observe(self, column: pa.Array, where: Place) -> None:
         self.rows += len(column)
@@ -265,14 +265,14 @@ class Categorical(Transform):
         self.width = max(self.mapping.values(), default=0) + 1
 
     def apply(self, column: pa.Array, where: Place) -> np.ndarray:
-        made = np.zeros((len(column), self.width), np.uint8)
+        features = np.zeros((len(column), self.width), np.uint8)
         rows, texts = self._texts(column)
         names = pa.array(list(self.mapping), pa.large_string())
         found = pc.index_in(texts, names).fill_null(-1).to_numpy(zero_copy_only=False)
         numbers = np.array(list(self.mapping.values()), np.int64)
-        known = found >= 0
-        made[rows[known], numbers[found[known]]] = 1
-        return made
+        present = found >= 0
+        features[rows[present], numbers[found[present]]] = 1
+        return features
 
     def fitted(self) -> dict[str, Any]:
         return self.options | {"mapping": self.mapping}
