@@ -71,7 +71,7 @@ def from_arrays(
     encoded, classes = _encoded(given, target, numbers, to_predict)
     kept = {name: Ids(as_ids(column, f"ids of type {name!r}")) for name, column in (ids or {}).items()}
     _say_numbers({r: parts for r, parts in ends.items() if not isinstance(edges[r], Ends)}, kept)
-    own = kept.get(target)
+    target_ids = kept.get(target)
     kept |= _first_seen(ends, kept)
     ends = {relation: _numbered(relation, parts, kept) for relation, parts in ends.items()}
     counts = _counts(nodes or {}, kept, matrices, {target: encoded} if len(encoded) else {}, ends)
@@ -83,7 +83,7 @@ def from_arrays(
     if as_bool(reverse):
         ends |= {turned: _turned(ends[r]) for r, turned in missing_reverses(ends).items()}
     schema = Schema(counts, tuple(ends), target, max(1, _class_count(encoded, classes)))
-    chosen = _splits(splits, encoded, own or kept.get(target), own is not None, seed, to_predict)
+    chosen = _splits(splits, encoded, target_ids or kept.get(target), target_ids is not None, seed, to_predict)
     names = Names({name: one for name, one in kept.items() if not _plain(one)}, classes)
     given_ends = {r: tuple(part for part in parts if part is not None) for r, parts in ends.items()}
     return build(schema, given_ends, matrices, encoded, chosen, "graph", names)
@@ -150,12 +150,12 @@ def _check_types(
     given: Mapping[str, Mapping[str, Any]], ends: Mapping[Relation, Any], nodes: Mapping[str, int]
 ) -> None:
     """Raise an InputError for a type that neither a relation nor `nodes` has, which a slip of the pen makes."""
-    known = [*dict.fromkeys(end for r in ends for end in (r.source, r.target)), *nodes]
+    known_types = [*dict.fromkeys(end for r in ends for end in (r.source, r.target)), *nodes]
     for what, types in given.items():
         for name in types:
-            if ends and name not in known:
+            if ends and name not in known_types:
                 raise InputError(
-                    f"{what} of {name!r}: no relation has nodes of this type{nearest(name, known)}; where it has no edges, `nodes` says how many nodes"
+                    f"{what} of {name!r}: no relation has nodes of this type{nearest(name, known_types)}; where it has no edges, `nodes` says how many nodes"
                 )
 
 
@@ -182,8 +182,8 @@ def _sides(ends: Mapping[Relation, Ends]) -> list[tuple[Relation, str, str, Any]
 def _say_numbers(ends: Mapping[Relation, Ends], ids: Mapping[str, Ids]) -> None:
     """Say where whole numbers of edges are node numbers though the type has whole numbers as ids."""
     for relation, side, node_type, values in _sides(ends):
-        whole = isinstance(values, np.ndarray) and len(values) and node_type in ids
-        if whole and str(ids[node_type].values.type) == "int64" and not _plain(ids[node_type]):
+        has_ids = isinstance(values, np.ndarray) and len(values) and node_type in ids
+        if has_ids and str(ids[node_type].values.type) == "int64" and not _plain(ids[node_type]):
             words = "whole numbers are node numbers from 0, not the ids of type"
             log.warning("relation %s: %s: %s %r", relation, side, words, node_type)
 
@@ -208,12 +208,12 @@ def _first_seen(ends: Mapping[Relation, Ends], kept: Mapping[str, Ids]) -> dict[
 
 def _numbered(relation: Relation, parts: Ends, ids: Mapping[str, Ids]) -> Ends:
     """Return node numbers in the place of texts."""
-    made = {
+    ends = {
         side: positions(values, ids.get(node_type), f"relation {relation}: {side}")
         for _, side, node_type, values in _sides({relation: parts})
         if isinstance(values, pa.Array)
     }
-    return parts._replace(**made)
+    return parts._replace(**ends)
 
 
 def _turned(parts: Ends) -> Ends:
@@ -237,11 +237,11 @@ def _counts(nodes, ids, features, labels, ends) -> dict[str, int]:
 
 
 def _splits(
-    given: Any, labels: np.ndarray, ids: Ids | None, own: bool, seed: int, to_predict: bool
+    given: Any, labels: np.ndarray, ids: Ids | None, ids_given: bool, seed: int, to_predict: bool
 ) -> dict[str, np.ndarray]:
-    """Return node numbers per split; where the ids are those that edges have, and not the user's `own`, whole numbers are node numbers."""
+    """Return node numbers per split; where the ids are those that edges have, and not the user's `ids_given`, whole numbers are node numbers."""
     if isinstance(given, Mapping):
-        splits = as_splits(given, len(labels), ids, own, numbered=True)
+        splits = as_splits(given, len(labels), ids, ids_given, numbered=True)
         if not len(splits.get("train", ())) and not to_predict:
             log.warning("splits: no node is in train")
         return splits

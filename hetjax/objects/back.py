@@ -23,10 +23,10 @@ def edge_lists(graph: HetGraph) -> Iterator[tuple[Relation, np.ndarray, np.ndarr
 
 def masks(graph: HetGraph) -> dict[str, np.ndarray]:
     """Return masks, bool `[nodes of the target type]` per split, by the names that PyG and DGL give masks."""
-    made = {name: np.zeros(len(graph.labels), bool) for name in MASKS.values()}
+    by_name = {name: np.zeros(len(graph.labels), bool) for name in MASKS.values()}
     for split, name in MASKS.items():
-        made[name][graph.splits[split]] = True
-    return made
+        by_name[name][graph.splits[split]] = True
+    return by_name
 
 
 def node_ids(graph: HetGraph, node_type: str) -> list[Any]:

@@ -82,8 +82,8 @@ def _key(data: Mapping[str, Any], keys: Iterable[str]) -> str:
     return next((key for key in keys if key in data), "")
 
 
-def _say_left_out(place: str, data: Iterable[str], used: Iterable[str], known: Collection[str] = ()) -> None:
-    if left := [key for key in data if key not in (*used, *known, TYPE, NUMBER)]:
+def _say_left_out(place: str, data: Iterable[str], used: Iterable[str], expected: Collection[str] = ()) -> None:
+    if left := [key for key in data if key not in (*used, *expected, TYPE, NUMBER)]:
         log.warning("%s: left out: %s", place, ", ".join(map(str, left)))
 
 
@@ -114,9 +114,9 @@ def _by_type(graph: Any, data: dict, counts: dict, edges: dict) -> tuple[dict, d
         parts[one] = Ends(typed.number[ends.source[places]], typed.number[ends.target[places]], weights)
     dense = {key: as_dense(column, key) for key, column in columns.items() if key in NODE_KEYS}
     rows = {one: {key: column[members] for key, column in dense.items()} for one, members in typed.nodes.items()}
-    for own in rows.values():
-        for key in [key for key in LABELS if key in own and (own[key] == -1).all()]:
-            del own[key]
+    for values in rows.values():
+        for key in [key for key in LABELS if key in values and (values[key] == -1).all()]:
+            del values[key]
     return rows, {one: len(members) for one, members in typed.nodes.items()}, parts
 
 
@@ -137,19 +137,19 @@ def to_dgl(graph: HetGraph) -> Any:
 
     lists = list(back.edge_lists(graph))
     ends = {tuple(r): (torch.from_numpy(source), torch.from_numpy(target)) for r, source, target, _ in lists}
-    made = dgl.heterograph(ends, num_nodes_dict=dict(graph.schema.nodes))
+    dgl_graph = dgl.heterograph(ends, num_nodes_dict=dict(graph.schema.nodes))
     for relation, _, _, weights in lists:
         if weights is not None:
-            made.edges[tuple(relation)].data["weight"] = torch.from_numpy(weights.copy())
+            dgl_graph.edges[tuple(relation)].data["weight"] = torch.from_numpy(weights.copy())
     for name, matrix in graph.features.items():
-        made.nodes[name].data["feat"] = torch.from_numpy(matrix.copy())
+        dgl_graph.nodes[name].data["feat"] = torch.from_numpy(matrix.copy())
     for name, ids in graph.names.nodes.items():
         if str(ids.values.type) == "int64":
-            made.nodes[name].data["id"] = torch.from_numpy(ids.values.to_numpy().copy())
+            dgl_graph.nodes[name].data["id"] = torch.from_numpy(ids.values.to_numpy().copy())
         else:
             log.warning("ids of type %r are texts, which DGL does not hold, and are left out", name)
-    target = made.nodes[graph.schema.target].data
+    target = dgl_graph.nodes[graph.schema.target].data
     target["label"] = torch.from_numpy(graph.labels.astype(graph.labels.dtype if graph.numeric else np.int64))
     for key, mask in back.masks(graph).items():
         target[key] = torch.from_numpy(mask)
-    return made
+    return dgl_graph

@@ -130,20 +130,20 @@ def _checked(column: Any, count: int, place: str) -> Any:
 
 def _masks(store: Any, count: int, place: str) -> dict[str, np.ndarray]:
     """Return a mask per split, from masks or node numbers; none if there are none."""
-    made: dict[str, np.ndarray] = {}
+    masks: dict[str, np.ndarray] = {}
     for key, split in (MASKS | INDICES).items():
         if (given := _get(store, key)) is None:
             continue
         where = f"{place}: {key}"
-        if split in made:
+        if split in masks:
             raise InputError(f"{where}: split {split!r} is there twice: leave one")
         if key in MASKS:
-            made[split] = as_mask(as_column(given, where), where)
-            if len(made[split]) != count:
-                raise InputError(f"{where}: a mask of shape ({len(made[split])},) != ({count},) of the nodes")
+            masks[split] = as_mask(as_column(given, where), where)
+            if len(masks[split]) != count:
+                raise InputError(f"{where}: a mask of shape ({len(masks[split])},) != ({count},) of the nodes")
         else:
-            made[split] = _mask_of(given, count, where)
-    return made
+            masks[split] = _mask_of(given, count, where)
+    return masks
 
 
 def _mask_of(given: Any, count: int, place: str) -> np.ndarray:
@@ -157,9 +157,9 @@ def _mask_of(given: Any, count: int, place: str) -> np.ndarray:
     return mask
 
 
-def _say_left_out(stores: Mapping[str, Any], known: set[str]) -> None:
+def _say_left_out(stores: Mapping[str, Any], expected: set[str]) -> None:
     for place, store in stores.items():
-        if left := [key for key in _keys(store) if key not in known]:
+        if left := [key for key in _keys(store) if key not in expected]:
             what = f"{', '.join(left)}: hetjax has no features of edges" if "edge_attr" in left else ", ".join(left)
             log.warning("%s: left out: %s", place, what)
 
@@ -220,9 +220,9 @@ def _homogeneous(data: Any) -> tuple[dict[str, Nodes], dict[Any, Ends]]:
     typed = by_type((np.asarray(ends.source), np.asarray(ends.target)), count, types, kinds, names, triples)
     edges = {}
     for relation, places in typed.edges.items():
-        own = None if weights is None or _is_unknown(weights[places]) else weights[places]
-        own = None if own is None else as_weights(own, f"relation {relation}: edge_weight")
-        edges[relation] = Ends(typed.number[ends.source[places]], typed.number[ends.target[places]], own)
+        edge_weights = None if weights is None or _is_unknown(weights[places]) else weights[places]
+        edge_weights = None if edge_weights is None else as_weights(edge_weights, f"relation {relation}: edge_weight")
+        edges[relation] = Ends(typed.number[ends.source[places]], typed.number[ends.target[places]], edge_weights)
     return _nodes_by_type(data, count, typed), edges
 
 
@@ -232,17 +232,17 @@ def _nodes_by_type(data: Any, count: int, typed: Typed) -> dict[str, Nodes]:
     x = None if x is None else as_dense(x, "x")
     y = None if y is None else as_dense(y, "y")
     masks = _masks(data, count, "nodes")
-    made = {}
+    nodes = {}
     for name, rows in typed.nodes.items():
         own_x, own_y = (None if one is None else one[rows] for one in (x, y))
-        made[name] = Nodes(
+        nodes[name] = Nodes(
             None if own_x is None or _is_unknown(own_x) else own_x,
             None if own_y is None or _is_unknown(own_y) or (own_y == -1).all() else own_y,
             None if ids is None else _taken(ids, rows),
             {split: mask[rows] for split, mask in masks.items()},
             len(rows),
         )
-    return made
+    return nodes
 
 
 def _is_unknown(values: np.ndarray) -> bool:
