@@ -88,10 +88,10 @@ def draw_search(names: list[str], values: list[list[float]], metric: str, file: 
     pyplot, most = headless_pyplot(), 40
     names, values = names[:most], values[:most]
     figure, axis = pyplot.subplots(figsize=(8, 1.2 + 0.3 * len(names)), layout="constrained")
-    for place, own in enumerate(values):
-        axis.plot(own, [place] * len(own), "o", color="tab:blue", alpha=0.5)
-        if own:
-            axis.plot([sum(own) / len(own)], [place], "|", color="black", markersize=14)
+    for place, scores in enumerate(values):
+        axis.plot(scores, [place] * len(scores), "o", color="tab:blue", alpha=0.5)
+        if scores:
+            axis.plot([sum(scores) / len(scores)], [place], "|", color="black", markersize=14)
     axis.set_yticks(range(len(names)), [shown(name) for name in names])
     axis.set(xlabel=f"validation {metric.replace('_', ' ')}; a line is the mean of a combination's runs")
     axis.invert_yaxis()

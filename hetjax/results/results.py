@@ -79,8 +79,8 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
         *_baseline_lines(summary, synthetic),
         f"took {summary['seconds']:.1f} s{_before(summary)}, peak memory {summary['peak_memory_bytes'] / 2**20:.0f} MiB",
     ]
-    there = [name for name in FILES if (path / name).exists()]
-    printed.append(f"written to {path}: {', '.join(there)}")
+    written = [name for name in FILES if (path / name).exists()]
+    printed.append(f"written to {path}: {', '.join(written)}")
     if synthetic:
         printed += [
             "try next, each with a --workdir of its own: the whole graph at every step (--sampling.mode full --train.epochs 50),",
@@ -154,16 +154,18 @@ def _baseline_lines(summary: dict, synthetic: bool) -> list[str]:
         sign = 1 if shown.metrics[metric].higher else -1
         better = [name for name, score in scores.items() if has is not None and sign * score > sign * has]
         if better:
-            told = (f"{name} ({words(scores[name])})" for name in sorted(better, key=lambda name: -sign * scores[name]))
-            printed.append(f"{who}, {words(has)}, does worse than {' and '.join(told)}")
+            named_scores = (
+                f"{name} ({words(scores[name])})" for name in sorted(better, key=lambda name: -sign * scores[name])
+            )
+            printed.append(f"{who}, {words(has)}, does worse than {' and '.join(named_scores)}")
             break
     return printed
 
 
 def _cache_line(row: dict) -> str:
     """Return what it cost to read the features of one node type from the host."""
-    known = row["kept"] and row["hit_rate"] is not None
-    hits = f", which {_percent(row['hit_rate'])} of the reads hit" if known else ""
+    is_cached = row["kept"] and row["hit_rate"] is not None
+    hits = f", which {_percent(row['hit_rate'])} of the reads hit" if is_cached else ""
     more = row["next_tenth_bytes"]
     hint = f"; {readable(more)} more would hit another tenth" if more else ""
     moved = (

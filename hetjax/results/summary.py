@@ -80,17 +80,17 @@ def summarise(
     }
     run.workdir.write("summary.json", json.dumps(summary, indent=1) + "\n")
     draw_run(written, cache, run.workdir.path, title(config), run.task.headline)
-    report.write(told(run, summary, written), run.workdir.file(report.FILE))
+    report.write(report_inputs(run, summary, written), run.workdir.file(report.FILE))
     return summary
 
 
-def told(run: Run, summary: dict, records: list[dict]) -> report.Told:
+def report_inputs(run: Run, summary: dict, records: list[dict]) -> report.ReportInputs:
     """Return the contents of the report."""
     task_parts: Sequence[Part] = ()
     if run.outputs is not None:
         predicted = run.task.predictions(run.outputs, run.graph.names, run.chosen)
         task_parts = run.task.report(predicted, run.task.examples("test")[: len(run.outputs)], run.workdir.path)
-    return report.Told(run.config, summary, records, task_parts, run.workdir.path, title(run.config))
+    return report.ReportInputs(run.config, summary, records, task_parts, run.workdir.path, title(run.config))
 
 
 def _stacking(run: Run) -> dict[str, Any]:
@@ -99,8 +99,8 @@ def _stacking(run: Run) -> dict[str, Any]:
         return {}
     by_class = run.config.train.class_weights != "none"
     weights = dict(run.stacked.weights)
-    about = {"weights": weights, "class_weights": by_class, "seconds": round(run.stacking_seconds, 2)}
-    return about | {"model_alone": _alone(run, {})}
+    stacking = {"weights": weights, "class_weights": by_class, "seconds": round(run.stacking_seconds, 2)}
+    return stacking | {"model_alone": _alone(run, {})}
 
 
 def _alone(run: Run, test: Quality) -> dict[str, Any]:
@@ -123,9 +123,9 @@ def _losses(written: Sequence[dict]) -> dict[str, float]:
 
 def title(config: Config) -> str:
     """Return the model and the graph, in words."""
-    data, own = config.data, owners.reader_options(config.data)
+    data, reader = config.data, owners.reader_options(config.data)
     graph = (
-        f"a synthetic {own.schema}, scale {own.scale}"
+        f"a synthetic {reader.schema}, scale {reader.scale}"
         if data.format == "synthetic"
         else Path(data.path).absolute().name
     )
