@@ -12,12 +12,12 @@ from hetjax.system.logs import log
 from hetjax.tasks import baselines
 from hetjax.tasks.node_classification import compared_by
 
-JUDGES = 100  # validation nodes that tell baselines from each other
+ENOUGH = 100  # validation nodes that tell baselines from each other
 BETTER, ROOM = 0.1, 4  # by how much one is, but where the larger class leaves little room, by a part of it
 
 
 @dataclass(frozen=True)
-class Judged:
+class BaselineScores:
     """Scores of baselines on the validation nodes, by the run's metric.
 
     Attributes:
@@ -51,9 +51,9 @@ class Judged:
         return self.neighbours is not None and self.neighbours < self.larger + self.much
 
 
-def judged(
+def baseline_scores(
     config: Config, graph: HetGraph, given: Set[str], metric: str, kinds: Mapping[str, str], ahead: Ahead | None
-) -> Judged | None:
+) -> BaselineScores | None:
     """Return the scores of baselines on a graph as it is trained on; None where there are too few validation nodes to tell.
 
     Args:
@@ -61,11 +61,11 @@ def judged(
       kinds: of the features' numbers, as `inputs.kinds_of` gives them.
       ahead: where the baselines, and features that are normalised, are left for who needs them later.
     """
-    if config.data.metapath_hops or len(graph.splits["validation"]) < JUDGES:
+    if config.data.metapath_hops or len(graph.splits["validation"]) < ENOUGH:
         return None
     log.info("looking whether features or the labels of neighbours say more")
-    own = {name: matrix for name, matrix in graph.features.items() if name == graph.schema.target}
-    seen = models.folded(config.model.name, replace(graph, features=own))
+    target_features = {name: matrix for name, matrix in graph.features.items() if name == graph.schema.target}
+    seen = models.folded(config.model.name, replace(graph, features=target_features))
     asked = "data.normalize_features" in given
     if (config.data.normalize_features if asked else inputs.needed(graph, kinds)[0]) == "auto":
         seen = inputs.normalised(seen, kinds=kinds)
@@ -75,8 +75,12 @@ def judged(
     found = baselines.baselines(seen, metric)
     if ahead:
         ahead.baselines = found
-    made = [None if isinstance(one, str) else one.quality(seen, "validation", metric)[metric] for one in found.values()]
-    told = ", ".join(f"{name} {100 * score:.1f} %" for name, score in zip(baselines.NAMES, made) if score is not None)
-    log.info(f"of the validation nodes: {told}")
-    larger, features, neighbours = made
-    return Judged(larger or 0.0, features or 0.0, neighbours)
+    scores = [
+        None if isinstance(one, str) else one.quality(seen, "validation", metric)[metric] for one in found.values()
+    ]
+    named_scores = ", ".join(
+        f"{name} {100 * score:.1f} %" for name, score in zip(baselines.NAMES, scores) if score is not None
+    )
+    log.info(f"of the validation nodes: {named_scores}")
+    larger, features, neighbours = scores
+    return BaselineScores(larger or 0.0, features or 0.0, neighbours)

@@ -62,8 +62,10 @@ def _obstacle(config: Config, graph: HetGraph, choices: Sequence[Choice]) -> Inp
         options = models.options(tried.model)
         if not tried.data.metapath_hops:  # which make another graph of it
             widths = {name: matrix.shape[1] for name, matrix in graph.features.items()}
-            own = models.folded(tried.model.name, graph)
-            hgnn.build(models.find(tried.model.name), own.schema, widths, tasks.make(tried, own), **options)
+            model_graph = models.folded(tried.model.name, graph)
+            hgnn.build(
+                models.find(tried.model.name), model_graph.schema, widths, tasks.make(tried, model_graph), **options
+            )
     except InputError as error:
         return error
     return None
