@@ -29,7 +29,7 @@ class Ahead:
 
     def fetched(self, node_type: str, table: Readable, request: Any) -> Any:
         """Return the rows of this very request: those that were read, or else those that are read now."""
-        known, rows = self.read.pop(node_type, (None, None))
+        read_request, rows = self.read.pop(node_type, (None, None))
         if rows:
             wait([rows])  # a step that failed did not
-        return rows.result() if rows and known is request else table.begin(request)
+        return rows.result() if rows and read_request is request else table.begin(request)

@@ -83,8 +83,8 @@ class FeatureStore:
     def _about(self, name: str, caches: Mapping[Key, HostMatrix]) -> dict:
         moved = [matrix.moved for matrix in caches.values()]
         hits, misses = sum(transfers.hits for transfers in moved), sum(transfers.misses for transfers in moved)
-        known = [(self.kinds[key], len(matrix.cached)) for key, matrix in caches.items() if key in self.kinds]
-        tenths = [next_tenth(kind, cached) for kind, cached in known]
+        cached_kinds = [(self.kinds[key], len(matrix.cached)) for key, matrix in caches.items() if key in self.kinds]
+        tenths = [next_tenth(kind, cached) for kind, cached in cached_kinds]
         return {
             "node_type": name,
             "place": self.placement[name],
@@ -99,7 +99,7 @@ class FeatureStore:
             "sent_bytes": sum(transfers.sent for transfers in moved),
             "returned_bytes": sum(transfers.returned for transfers in moved),
             "host_seconds": sum(transfers.seconds for transfers in moved),
-            "seconds_per_byte": known[0][0].penalty if known else None,
+            "seconds_per_byte": cached_kinds[0][0].penalty if cached_kinds else None,
             "next_tenth_bytes": sum(more or 0 for more in tenths) or None,
         }
 
@@ -172,9 +172,9 @@ class Features(FeatureStore):
         self.changed[name] = HostTable(self.records(name, pieces), self.device)
         return self.changed[name]
 
-    def whole(self, held: Mapping[str, Table | HostTable]) -> dict[str, Table]:
+    def whole(self, placed: Mapping[str, Table | HostTable]) -> dict[str, Table]:
         """Return the inverse of `load`, without copying. Host arrays go on changing when training does."""
-        return {name: table if isinstance(table, Table) else table.table() for name, table in held.items()}
+        return {name: table if isinstance(table, Table) else table.table() for name, table in placed.items()}
 
     def send(self, batch: Batch) -> Batch:
         """Send a batch of host arrays to the device, with the rows of static features that do not live there.

@@ -75,12 +75,12 @@ class HostMatrix:
     Args:
       matrix: `[nodes, width]`, in memory or mapped.
       device: where rows are sent.
-      own: int32, which rows of the matrix this has, if not all; they are then numbered as they stand here.
+      row_ids: int32, which rows of the matrix this has, if not all; they are then numbered as they stand here.
     """
 
-    def __init__(self, matrix: np.ndarray, device: jax.Device, own: np.ndarray | None = None):
-        self.matrix, self.device, self.own = matrix, device, own
-        self.nodes = len(matrix if own is None else own)
+    def __init__(self, matrix: np.ndarray, device: jax.Device, row_ids: np.ndarray | None = None):
+        self.matrix, self.device, self.row_ids = matrix, device, row_ids
+        self.nodes = len(matrix if row_ids is None else row_ids)
         self.row_bytes = math.prod(matrix.shape[1:]) * matrix.itemsize
         self.slots = np.full(self.nodes, NO_NODE, np.int32)
         self.changing = np.zeros(self.nodes, bool)  # rows that a step under way is about to change
@@ -144,7 +144,7 @@ class HostMatrix:
         return send(rows, self.device)
 
     def _gathered(self, ids: np.ndarray, length: int | None = None, places: np.ndarray | None = None) -> np.ndarray:
-        return gather(self.matrix, ids if self.own is None else self.own[ids], length, places)
+        return gather(self.matrix, ids if self.row_ids is None else self.row_ids[ids], length, places)
 
 
 class HostTable(HostMatrix):
@@ -161,9 +161,9 @@ class HostTable(HostMatrix):
     def end(self, fetched: Fetched) -> Table:
         return unpack(super().end(fetched))
 
-    def change(self, fetched: Fetched, about: bool) -> None:
+    def change(self, fetched: Fetched, changing: bool) -> None:
         """Note that a step is about to change these rows, or has changed them."""
-        self.changing[fetched.missed] = about
+        self.changing[fetched.missed] = changing
 
     def store(self, fetched: Fetched, table: Table) -> None:
         """Write `n` rows to where `fetched` came from; padded ones are dropped."""

@@ -45,13 +45,13 @@ def _measure(matrix: HostMatrix, changes: bool) -> float:
 
 
 def read_or_measure(
-    file: Path, about: Mapping, hosted: Mapping[str, HostMatrix], learnable: Mapping[str, object]
+    file: Path, purpose: Mapping, hosted: Mapping[str, HostMatrix], learnable: Mapping[str, object]
 ) -> dict[str, float]:
     """Return miss penalties as `measure` does, or those of a file, if they were measured on this machine for the same purpose.
 
     Args:
       file: is written if it can be.
-      about: what the penalties are for.
+      purpose: what the penalties are for.
     """
     types = {
         name: [matrix.row_bytes, matrix.nodes, name in learnable, mapping(matrix.matrix) is not None]
@@ -59,7 +59,7 @@ def read_or_measure(
     }
     device = next(iter(hosted.values())).device.device_kind if hosted else ""
     machine = {"machine": platform.node(), "processor": platform.processor() or platform.machine(), "device": device}
-    key = json.loads(json.dumps({**about, **machine, "jax": jax.__version__, "types": types}))
+    key = json.loads(json.dumps({**purpose, **machine, "jax": jax.__version__, "types": types}))
     with contextlib.suppress(Exception):  # there is none, or it is damaged
         saved = json.loads(files.read_text(file))
         penalties = {name: float(saved["seconds_per_byte"][name]) for name in hosted}
