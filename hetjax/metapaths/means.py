@@ -44,18 +44,18 @@ def means(graph: HetGraph, path: Metapath, x: np.ndarray) -> np.ndarray:
     return found
 
 
-def means_of_others(graph: HetGraph, path: Metapath, y: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """Return the means of a metapath from the target type to itself, as `means` does, in which no node of `own` gets anything of its own row of `y`.
+def means_of_others(graph: HetGraph, path: Metapath, y: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """Return the means of a metapath from the target type to itself, as `means` does, in which no node of `ids` gets anything of its own row of `y`.
 
     The walks that come back to where they began are left out of the product of matrices, so not even rounding tells of the row
     ("label propagation", section 4.1: the diagonal of the adjacency is removed).
 
     Args:
-      y: `[nodes, columns]`, zeros of every node that is not in `own`.
-      own: ids.
+      y: `[nodes, columns]`, zeros of every node that is not in `ids`.
+      ids: of nodes of the target type.
     """
     found, y = means(graph, path, y), y.astype(np.float32)
-    for rows, product in _products(_matrices(graph, path), own):
+    for rows, product in _products(_matrices(graph, path), ids):
         if isinstance(product, np.ndarray):
             product[np.arange(len(rows)), rows] = 0
         else:
