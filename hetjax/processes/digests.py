@@ -15,10 +15,10 @@ from hetjax.processes.group import ProcessGroup
 from hetjax.system.errors import InputError
 
 
-def of_code(*own: str) -> str:
+def of_code(*names: str) -> str:
     """Return the digest of hetjax's sources, and of the modules of a user's own model, task and strategy, given as `MODULE:NAME`."""
     files = sorted(Path(__file__).parent.parent.rglob("*.py"))
-    for module, _, attribute in (name.partition(":") for name in own):
+    for module, _, attribute in (name.partition(":") for name in names):
         try:
             spec = importlib.util.find_spec(module) if attribute else None
         except (ImportError, ValueError):

@@ -28,14 +28,14 @@ from hetjax.system.runtime import stopped_status
 
 
 @contextlib.contextmanager
-def process_group(options: Processes, about: dict[str, Any]) -> Iterator[ProcessGroup]:
+def process_group(options: Processes, settings: dict[str, Any]) -> Iterator[ProcessGroup]:
     """Yield the group of this process, while the run lasts. jax knows the processes, and has not started its devices yet.
 
     An error that ends this process ends the others, each with one line.
 
     Args:
       options: how many there are and where they meet.
-      about: what all of them must have been started with alike, as plain values by name.
+      settings: what all of them must have been started with alike, as plain values by name.
 
     Raises:
       InputError: the processes do not come together, in the time that the options give them, or differ.
@@ -43,7 +43,7 @@ def process_group(options: Processes, about: dict[str, Any]) -> Iterator[Process
     if not options.several:
         yield ProcessGroup()
         return
-    group = _join(*_place(options), about, options)
+    group = _join(*_place(options), settings, options)
     try:
         yield group
         group.leave()
@@ -86,10 +86,10 @@ def _place(options: Processes) -> tuple[str, int, int, list[int] | None]:
     if options.cluster == "none":
         assert options.process_id is not None  # all three are given
         return options.coordinator, options.num_processes, options.process_id, None
-    known = options.coordinator or None, options.num_processes or None, options.process_id
+    requested = options.coordinator or None, options.num_processes or None, options.process_id
     method = None if options.cluster == "auto" else options.cluster
     try:
-        place, warnings = detect_cluster(*known, None, method, options.start_seconds)
+        place, warnings = detect_cluster(*requested, None, method, options.start_seconds)
     except KeyError as error:
         raise InputError(
             f"cluster {options.cluster}: {error.args[0]} is not set: this process was not started by it"

@@ -106,9 +106,9 @@ class Door:
 
 def _check(hello: dict) -> None:
     """Check that a newcomer says of itself what a process does, each of the right kind; raise any error if not."""
-    known = hello.keys() == {"number", "count", "host", "pid", "about"}
+    complete = hello.keys() == {"number", "count", "host", "pid", "about"}
     kinds = all(type(hello[key]) is int for key in ("number", "count", "pid")) and isinstance(hello["about"], dict)
-    if not known or not kinds or not hello["host"].isprintable() or len(hello["host"]) > 255:
+    if not complete or not kinds or not hello["host"].isprintable() or len(hello["host"]) > 255:
         raise ValueError("it does not introduce itself as a process does")
     if not (0 < hello["number"] < hello["count"] <= MOST_PROCESSES and 0 <= hello["pid"] < 2**63):
         raise ValueError("it is no process of any group")
@@ -181,17 +181,17 @@ def gather(
     return {number: connections[number] for number in sorted(connections)}, peers, service
 
 
-def _difference(here: dict, there: dict, known: dict) -> str | None:
+def _difference(local: dict, remote: dict, joined: dict) -> str | None:
     """Return what is wrong with a process that introduces itself; None if nothing is."""
-    who = f"process {there['number']} on {there['host']}"
-    if there["count"] != here["count"]:
-        return f"{who} was started with num_processes {there['count']} != {here['count']} of process 0"
-    if there["number"] in known:
-        return f"process_id {there['number']} was given to two processes, on {there['host']} and on {known[there['number']]['host']}"
-    for key in here["about"] | there["about"]:
-        own, its = (hello["about"].get(key, "absent") for hello in (here, there))
-        if own != its:
-            return f"{who} was started with {key:.200} {its!r:.200} != {own!r:.200} of process 0"
+    who = f"process {remote['number']} on {remote['host']}"
+    if remote["count"] != local["count"]:
+        return f"{who} was started with num_processes {remote['count']} != {local['count']} of process 0"
+    if remote["number"] in joined:
+        return f"process_id {remote['number']} was given to two processes, on {remote['host']} and on {joined[remote['number']]['host']}"
+    for key in local["about"] | remote["about"]:
+        expected, found = (hello["about"].get(key, "absent") for hello in (local, remote))
+        if expected != found:
+            return f"{who} was started with {key:.200} {found!r:.200} != {expected!r:.200} of process 0"
     return None
 
 
