@@ -38,13 +38,13 @@ def _relation(graph: HetGraph, relation: Relation, nodes: np.ndarray) -> Iterato
         return
     source, into = edges_of(graph.relations[relation])
     mine, others = (into, source) if relation.target == target else (source, into)
-    told, asked, right = by_neighbours(
+    covered, edges, right = by_neighbours(
         graph.labels, mine.astype(np.int64), others.astype(np.int64), graph.schema.classes
     )
     counts = np.bincount(graph.labels[nodes], minlength=graph.schema.classes)
-    if told < COVERED * len(nodes) or right < RIGHT * asked or right <= counts.max() * asked / len(nodes):
+    if covered < COVERED * len(nodes) or right < RIGHT * edges or right <= counts.max() * edges / len(nodes):
         return
-    words = f"{relation} mirrors the label: {told:,} of {len(nodes):,} labelled nodes share a neighbour with other labelled nodes, and along a share of {right / asked:.1%} of the edges to such neighbours the labels of these other nodes give the node's own class; the largest class has {counts.max() / len(nodes):.1%}"
+    words = f"{relation} mirrors the label: {covered:,} of {len(nodes):,} labelled nodes share a neighbour with other labelled nodes, and along a share of {right / edges:.1%} of the edges to such neighbours the labels of these other nodes give the node's own class; the largest class has {counts.max() / len(nodes):.1%}"
     yield Finding(
         "wrong",
         words,
@@ -63,8 +63,8 @@ def by_neighbours(labels: np.ndarray, nodes: np.ndarray, others: np.ndarray, cla
       nodes, others: both ends of every edge, int64.
       classes: of the labels.
     """
-    known = labels[nodes] >= 0
-    nodes, others = nodes[known], others[known]
+    labelled = labels[nodes] >= 0
+    nodes, others = nodes[labelled], others[labelled]
     if not len(nodes):
         return 0, 0, 0
     of, places = np.unique(others, return_inverse=True)

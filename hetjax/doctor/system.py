@@ -141,11 +141,11 @@ def memory() -> Iterator[Finding]:
 
 def _place(what: str, place: str) -> Finding:
     """Find whether a folder, or the nearest above it that exists, can be written, and how much room its disk has."""
-    there = Path(place)
-    while not there.exists() and there != there.parent:
-        there = there.parent
-    free = shutil.disk_usage(there).free
-    if not os.access(there, os.W_OK):
+    folder = Path(place)
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    if not os.access(folder, os.W_OK):
         return Finding(
             "wrong", f"{what} {place}, which cannot be written", "give this user the right to, or choose another folder"
         )
