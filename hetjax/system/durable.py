@@ -107,10 +107,10 @@ def reserved(path: str | os.PathLike, alone: bool = True) -> Iterator[Path]:
     check_name(path)
     path = Path(path)
     form = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{8}}\.partial")
-    with ExitStack() as held:
+    with ExitStack() as cleanup:
         with writing(path):
-            partial = _made_and_locked(path, held)
-            held.callback(shutil.rmtree, partial, ignore_errors=True)
+            partial = _made_and_locked(path, cleanup)
+            cleanup.callback(shutil.rmtree, partial, ignore_errors=True)
             others = [entry for entry in path.parent.iterdir() if form.fullmatch(entry.name) and not entry.is_symlink()]
             busy = [other.name for other in others if other != partial and not _gone(other)]
             if alone and busy:
@@ -118,7 +118,7 @@ def reserved(path: str | os.PathLike, alone: bool = True) -> Iterator[Path]:
         yield partial
 
 
-def _made_and_locked(path: Path, held: ExitStack) -> Path:
+def _made_and_locked(path: Path, cleanup: ExitStack) -> Path:
     """Return a new, locked folder for what is written to `path`. It is made again if another process took it for abandoned."""
     while True:
         partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
@@ -127,7 +127,7 @@ def _made_and_locked(path: Path, held: ExitStack) -> Path:
         with suppress(OSError):  # this file system has no locks
             fcntl.flock(handle, fcntl.LOCK_EX)
         if partial.exists():
-            held.callback(os.close, handle)
+            cleanup.callback(os.close, handle)
             return partial
         os.close(handle)
 

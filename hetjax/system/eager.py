@@ -51,21 +51,21 @@ def _variables(read: Sequence[Any]) -> list:
 
 
 def _run(jaxpr: Jaxpr, constants: Sequence[Any], arguments: Sequence[Any]) -> list:
-    held: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*constants, *arguments)))
+    environment: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*constants, *arguments)))
     last = {variable: number for number, equation in enumerate(jaxpr.eqns) for variable in _variables(equation.invars)}
     last |= dict.fromkeys(_variables(jaxpr.outvars), len(jaxpr.eqns))
 
     def values(read: Sequence[Any]) -> list:
-        return [variable.val if isinstance(variable, Literal) else held[variable] for variable in read]
+        return [variable.val if isinstance(variable, Literal) else environment[variable] for variable in read]
 
     for number, equation in enumerate(jaxpr.eqns):
         found: Sequence[Any] | None = _by_numpy(equation, values(equation.invars))
         if found is None:
             found = _by_xla(jaxpr, equation, values(_variables(equation.invars)))
-        held |= {variable: x for variable, x in zip(equation.outvars, found) if variable in last}
+        environment |= {variable: x for variable, x in zip(equation.outvars, found) if variable in last}
         for variable in _variables(equation.invars):
             if last[variable] == number:
-                del held[variable]  # a table is not held twice
+                del environment[variable]  # a table is not held twice
     return values(jaxpr.outvars)
 
 
@@ -98,11 +98,11 @@ def _knows(equation: JaxprEqn) -> bool:
     if keys:
         usual = CONFIG.jax_threefry_partitionable and all(str(aval.dtype) == KEY for aval in keys)
         return usual and name in OF_KEYS and (name not in OF_ONE_KEY or not keys[0].shape)
-    given, made = shapes[0].dtype, shapes[-1].dtype
+    given, result = shapes[0].dtype, shapes[-1].dtype
     if name == "shift_right_logical":
         return np.issubdtype(given, np.unsignedinteger)
     if name == "convert_element_type":  # NumPy does not say what a float out of range becomes
-        return not np.issubdtype(given, np.floating) or np.issubdtype(made, np.floating)
+        return not np.issubdtype(given, np.floating) or np.issubdtype(result, np.floating)
     return name in OPERATIONS
 
 

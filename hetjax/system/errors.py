@@ -66,7 +66,7 @@ def short(text: str, most: int = LONGEST) -> str:
     return text if len(text) <= most else f"{text[:most]}..."
 
 
-def nearest(name: str, known: Sequence[str], prefix: str = "") -> str:
+def nearest(name: str, names: Sequence[str], prefix: str = "") -> str:
     """Return the end of a line that says a name is not known: the nearest name that is, or all of them."""
-    near = get_close_matches(str(name), known, 1, 0.4)
-    return f"; the nearest known one is {prefix}{near[0]}" if near else f"; known are {', '.join(known)}"
+    near = get_close_matches(str(name), names, 1, 0.4)
+    return f"; the nearest known one is {prefix}{near[0]}" if near else f"; known are {', '.join(names)}"

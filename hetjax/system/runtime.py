@@ -153,12 +153,12 @@ def keep_used(folder: str, most: int) -> None:
         for entry in entries:
             with contextlib.suppress(OSError):  # another process deletes too
                 if entry.name.endswith("-cache") and entry.is_file():
-                    about = entry.stat()
-                    found.append((max(about.st_atime, about.st_mtime), about.st_size, entry.path))
-    held = 0
+                    status = entry.stat()
+                    found.append((max(status.st_atime, status.st_mtime), status.st_size, entry.path))
+    total_bytes = 0
     for _, size, path in sorted(found, reverse=True):
-        held += size
-        if held > most:
+        total_bytes += size
+        if total_bytes > most:
             with contextlib.suppress(OSError):
                 os.unlink(path)
 
@@ -192,7 +192,7 @@ def is_unset(flag: str) -> bool:
     """Return whether the environment does not set one of XLA's flags, and names no file of flags."""
     flags = os.environ.get("XLA_FLAGS", "").split()
     in_a_file = flags and not flags[0].startswith("-")
-    return not in_a_file and flag not in [said.partition("=")[0] for said in flags]
+    return not in_a_file and flag not in [setting.partition("=")[0] for setting in flags]
 
 
 def whole_graph_options(platform: str, jaxlib: str) -> dict[str, str]:
@@ -202,8 +202,8 @@ def whole_graph_options(platform: str, jaxlib: str) -> dict[str, str]:
       platform: of the device, as jax names it.
       jaxlib: its version.
     """
-    known = jaxlib.startswith(KNOWING) and any(map(importlib.util.find_spec, CUDA))
-    return {CUDA_GRAPHS.removeprefix("--"): ""} if platform == "gpu" and known and is_unset(CUDA_GRAPHS) else {}
+    supported = jaxlib.startswith(KNOWING) and any(map(importlib.util.find_spec, CUDA))
+    return {CUDA_GRAPHS.removeprefix("--"): ""} if platform == "gpu" and supported and is_unset(CUDA_GRAPHS) else {}
 
 
 def peak_memory() -> int:
