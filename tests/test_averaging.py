@@ -257,7 +257,7 @@ def test_what_a_stream_was_divided_into_is_trained(stored, tmp_path, hops):
         for one, other in zip(found.graph.relations.values(), expected.graph.relations.values(), strict=True):
             np.testing.assert_array_equal(one.indices, other.indices)
             np.testing.assert_array_equal(one.indptr, other.indptr)
-        own = divided.given(part).features
+        own = divided.content(part).features
         assert own and all(member.sub.graph.features[t].base is not None for t in own)
     with pytest.raises(InputError, match=f"divided with hops {hops} != 3 of averaging.hops"):
         engine_of(graph, 2, "minibatch", {}, partitioning="auto", folder=str(out), hops=3)

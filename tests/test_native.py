@@ -353,7 +353,7 @@ assert kept(kernels.write)
 elsewhere.compile("hetjax.kernels.native.operations._callbacks")
 assert is_kept(handler.handle, handler.HANDLES, **operations._options(frozenset()))
 elsewhere.compile("hetjax.sampling.rehearsal.rehearse")
-assert elsewhere.process.poll() is None and list(Path(sys.argv[1]).glob("*/*.draw_all_*"))
+assert elsewhere.process.poll() is None and list(Path(sys.argv[1]).glob("*/*.sample_all_*"))
 print(elsewhere.process.pid)
 """
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}

@@ -18,7 +18,7 @@ from hetjax.models import hgnn
 from hetjax.models.hgnn import HGNN
 from hetjax.options.command_line import run_command
 from hetjax.options.config import Sampling
-from hetjax.partition.metatree import Fold
+from hetjax.partition.metatree import Aggregation
 from hetjax.sampling.whole import whole_graph
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.raf import batches as raf_batches
@@ -161,7 +161,7 @@ def test_a_relation_held_for_hop_two_is_not_applied_at_the_root(monkeypatch):
                 for r in share.local_model.relations
                 if r.target == "paper" and r.source in share.local_model.types[-2]
             )
-            fold = Fold(tuple(sorted(held)), top.seeds.selves)
+            fold = Aggregation(tuple(sorted(held)), top.seeds.selves)
             shares.append(
                 share._replace(local_model=share.local_model._replace(layers=(*below, top._replace(seeds=fold))))
             )

@@ -12,7 +12,7 @@ from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import sizes
 from hetjax.partition import partition, read, save
 from hetjax.partition.cuts import cut_graph, cut_sizes, pieces
-from hetjax.sampling.drawing import Asked, Drawing
+from hetjax.sampling.drawing import EdgeSampler, Request
 from hetjax.sampling.sampler import ALL
 from hetjax.sharding.registry import make_engine
 from hetjax.system.errors import InputError
@@ -64,11 +64,11 @@ def test_pieces_are_evaluated_as_one():
 def test_pieces_together_draw_what_the_relation_draws(fanout, count):
     """The same edges of every target, each in one piece, which knows its place among them."""
     graph, targets = random_graph(), np.array([3, 0, 17, 39, 5], np.int32)
-    (whole,) = Drawing(graph).draw([Asked(WRITES, targets, np.uint64(9))], fanout)
+    (whole,) = EdgeSampler(graph).sample([Request(WRITES, targets, np.uint64(9))], fanout)
     found: dict[tuple[int, int], int] = {}
     for piece in pieces(WRITES, count):
         part = cut_graph(graph, {WRITES: count}, (piece,))
-        (edges,) = Drawing(part).draw([Asked(piece, targets, np.uint64(9))], fanout)
+        (edges,) = EdgeSampler(part).sample([Request(piece, targets, np.uint64(9))], fanout)
         check_csc(part.relations[piece], piece, part.schema)
         np.testing.assert_array_equal(edges.whole.totals, np.diff(whole.indptr))
         for target in range(len(targets)):
@@ -98,7 +98,7 @@ def test_pieces_are_even_and_a_damaged_one_is_refused():
         damaged = cut_graph(graph, {WRITES: 2}, (piece,))
         damaged = type(graph)(damaged.schema, {piece: bad}, graph.features, graph.labels, graph.splits)
         with pytest.raises(InputError, match="out of range"):
-            Drawing(damaged).draw([Asked(piece, np.arange(40, dtype=np.int32), np.uint64(0))], ALL)
+            EdgeSampler(damaged).sample([Request(piece, np.arange(40, dtype=np.int32), np.uint64(0))], ALL)
 
 
 def test_a_relation_is_cut_once():

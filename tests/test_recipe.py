@@ -19,8 +19,8 @@ from hetjax.options import owners, renamed
 from hetjax.options.config import Config, Data, Mesh, Model, Sampling, Train
 from hetjax.processes.group import ProcessGroup
 from hetjax.recipe import choices, recipe
+from hetjax.recipe.baseline_scores import BaselineScores
 from hetjax.recipe.compatible import Choice, applied
-from hetjax.recipe.judged import Judged
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import setup
 from hetjax.sharding.trainer import schedule
@@ -71,7 +71,7 @@ def test_reasons_are_true_of_the_graph():
 
 
 def test_too_few_validation_nodes_tell_nothing_of_labels_as_inputs():
-    few = replace(shop(), splits=shop().splits | {"validation": shop().splits["validation"][: choices.JUDGES - 1]})
+    few = replace(shop(), splits=shop().splits | {"validation": shop().splits["validation"][: choices.ENOUGH - 1]})
     assert chosen(shop())["data.label_inputs"] and chosen(few)["data.label_inputs"] is False
     assert "data.label_inputs" not in chosen(few, "data.label_inputs")
 
@@ -131,9 +131,18 @@ def test_relations_that_all_lead_into_the_target_are_not_yet_metapaths():
 
 def test_what_a_larger_class_leaves_is_what_counts():
     """Label propagation that finds most of what is left says much, though that is under ten points."""
-    assert not Judged(0.94, 0.94, 0.99).neighbours_say_nothing and Judged(0.94, 0.94, 0.99).neighbours_say_more
-    assert Judged(0.94, 0.94, 0.95).neighbours_say_nothing and Judged(0.3, 0.3, 0.39).neighbours_say_nothing
-    assert Judged(0.94, 0.94, None).features_say_nothing and not Judged(0.94, 0.96, None).features_say_nothing
+    assert (
+        not BaselineScores(0.94, 0.94, 0.99).neighbours_say_nothing
+        and BaselineScores(0.94, 0.94, 0.99).neighbours_say_more
+    )
+    assert (
+        BaselineScores(0.94, 0.94, 0.95).neighbours_say_nothing
+        and BaselineScores(0.3, 0.3, 0.39).neighbours_say_nothing
+    )
+    assert (
+        BaselineScores(0.94, 0.94, None).features_say_nothing
+        and not BaselineScores(0.94, 0.96, None).features_say_nothing
+    )
 
 
 def test_a_target_that_no_relation_leads_to_is_said(tmp_path, monkeypatch, caplog):

@@ -11,7 +11,7 @@ from hetjax.sampling.rehearsal import rehearse
 from tests.support.graphs import random_graph
 
 def compiled():
-    functions = drawing.count_all, drawing.draw_all, numbering.number_all, sampler.group_all
+    functions = drawing.count_all, drawing.sample_all, numbering.number_all, sampler.group_all
     return [len(function.signatures) for function in functions]
 
 assert compiled() == [0] * 4

@@ -9,7 +9,7 @@ from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from hetjax.graph.names import Ids, Names
 from hetjax.options.config import Config, Data, Mesh, Model, Sampling, Train
-from hetjax.results.report import Told, page, write
+from hetjax.results.report import ReportInputs, page, write
 from hetjax.tasks import class_report
 from hetjax.tasks import class_scores as scores
 from hetjax.tasks.predictions import ClassPredictions
@@ -130,18 +130,18 @@ class Outline(HTMLParser):
         assert self.opened.pop() == tag
 
 
-def told(tmp_path, drawn, **more) -> Told:
+def inputs(tmp_path, drawn, **more) -> ReportInputs:
     labels, logits = drawn
     names = Names(classes=Ids(["<b>bold</b>", "two & a half", "$x^2$", "vier", "5"]))
     config = Config(Data(), Model(), Sampling(fanout=(3, 2)), Train(epochs=2), Mesh(data=2))
     test = ClassPredictions("paper", logits, names)
-    return Told(
+    return ReportInputs(
         config, SUMMARY, RECORDS, class_report.parts(test, labels, tmp_path), tmp_path, "rgcn on a <graph>"
     )._replace(**more)
 
 
 def test_a_page_needs_nothing_else_and_can_be_read_aloud(tmp_path, drawn):
-    write(told(tmp_path, drawn), tmp_path / "report.html")
+    write(inputs(tmp_path, drawn), tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
     found = Outline(text)
     assert not found.opened and found.headings == [1] + [2] * (len(found.headings) - 1)
@@ -161,11 +161,11 @@ def page_costs() -> list[str]:
 
 
 def test_a_page_without_test_nodes_and_one_of_several_labels(tmp_path, drawn):
-    write(told(tmp_path, drawn, task_parts=()), tmp_path / "none.html")
+    write(inputs(tmp_path, drawn, task_parts=()), tmp_path / "none.html")
     assert re.findall("<h2 id=[^>]*>([^<]*)<", (tmp_path / "none.html").read_text()) == ["Curves", *page_costs()]
     labels = np.random.default_rng(0).integers(0, 2, (300, CLASSES))
     several = ClassPredictions("paper", drawn[1], Names(), multilabel=True)
-    write(told(tmp_path, drawn, task_parts=class_report.parts(several, labels, tmp_path)), tmp_path / "several.html")
+    write(inputs(tmp_path, drawn, task_parts=class_report.parts(several, labels, tmp_path)), tmp_path / "several.html")
     headings = re.findall("<h2 id=[^>]*>([^<]*)<", (tmp_path / "several.html").read_text())
     assert headings == ["Curves", "Classes", "Calibration", *page_costs()]
 
@@ -173,7 +173,7 @@ def test_a_page_without_test_nodes_and_one_of_several_labels(tmp_path, drawn):
 def test_a_page_of_many_classes_says_which_it_shows(tmp_path, drawn, monkeypatch):
     monkeypatch.setattr(class_report, "MOST_ROWS", 2)
     monkeypatch.setattr(class_report, "MOST_CONFUSED", 1)
-    write(told(tmp_path, drawn), tmp_path / "report.html")
+    write(inputs(tmp_path, drawn), tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
     assert "2 of 5 classes are shown" in text and "The 1 largest of 5 classes." in text
 
@@ -181,7 +181,7 @@ def test_a_page_of_many_classes_says_which_it_shows(tmp_path, drawn, monkeypatch
 def test_a_page_has_the_baselines_beside_the_model(tmp_path, drawn):
     found = {"larger class": {"accuracy": 0.125, "macro_f1": 0.1, "how": "the class of most training nodes"}}
     found |= {"logistic regression": {"how": "left out: the target type has no features"}}
-    write(told(tmp_path, drawn, summary=SUMMARY | {"baselines": found}), tmp_path / "report.html")
+    write(inputs(tmp_path, drawn, summary=SUMMARY | {"baselines": found}), tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
     rows = [
         re.findall(r"<t[hd][^>]*>([^<]*)<", row)
@@ -193,7 +193,7 @@ def test_a_page_has_the_baselines_beside_the_model(tmp_path, drawn):
 
 
 def test_a_report_that_fails_is_a_line(tmp_path, drawn, caplog):
-    write(told(tmp_path, drawn, summary={}), tmp_path / "report.html")
+    write(inputs(tmp_path, drawn, summary={}), tmp_path / "report.html")
     assert caplog.messages[-1].startswith("no report.html: lacks") and not list(tmp_path.iterdir())
 
 
@@ -206,7 +206,7 @@ def test_the_command_is_what_was_changed():
 
 
 def test_headings_of_tables_are_not_broken_within_a_word_and_sentences_are_plain(tmp_path, drawn):
-    write(told(tmp_path, drawn), tmp_path / "report.html")
+    write(inputs(tmp_path, drawn), tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
     style = re.search("<style>(.*)</style>", text, re.S)[1]
     broken = [rule for rule in re.findall(r"([^{}]+)\{[^{}]*overflow-wrap: anywhere", style) if "tbody" not in rule]

@@ -19,7 +19,7 @@ from hetjax.graph.schema import Relation, Schema
 from hetjax.options.config import Config, Sampling
 from hetjax.sampling import draw, loader
 from hetjax.sampling.blocks import NO_NODE, Capacities, pad_sample, round_up
-from hetjax.sampling.drawing import Asked, Drawing
+from hetjax.sampling.drawing import EdgeSampler, Request
 from hetjax.sampling.numbering import Numbering
 from hetjax.sampling.regime import mini_batch_regime
 from hetjax.sampling.sampler import ALL, Sampler, group
@@ -40,7 +40,7 @@ def drawn(indptr, indices, sources, targets, fanout, key):
     relation = Relation("source", "to", "target")
     schema = Schema({"source": sources, "target": len(indptr) - 1}, (relation,), "target", 2)
     graph = SimpleNamespace(schema=schema, relations={relation: csc.CSC(indptr, indices)})
-    ((counts, out, *_),) = Drawing(graph).draw([Asked(relation, targets, key)], fanout)
+    ((counts, out, *_),) = EdgeSampler(graph).sample([Request(relation, targets, key)], fanout)
     return [out[a:b].tolist() for a, b in itertools.pairwise(counts)]
 
 
@@ -411,8 +411,8 @@ def test_loops_are_always_drawn_and_the_fanout_counts_the_others(fanout, weighte
     made = csc.from_edges(rng.integers(0, nodes, 150), rng.integers(0, nodes - 2, 150), nodes, nodes)
     looped = with_own_loops(made, weighted)
     relation, targets = Relation("node", "to", "node"), np.arange(nodes, dtype=np.int32)
-    asked = [Asked(relation, targets, KEY)]
-    (plain,), (drawn,) = (Drawing(one_relation(g, nodes)).draw(asked, fanout) for g in (made, looped))
+    asked = [Request(relation, targets, KEY)]
+    (plain,), (drawn,) = (EdgeSampler(one_relation(g, nodes)).sample(asked, fanout) for g in (made, looped))
     assert plain.weights is None and (drawn.weights is not None) == weighted
     for v in range(nodes):
         loop, *others = drawn.indices[drawn.indptr[v] : drawn.indptr[v + 1]]
@@ -432,11 +432,11 @@ def test_a_sum_by_weights_that_were_drawn_is_right_on_average():
     rng, degree = np.random.default_rng(0), 7
     weights = rng.random(degree).astype(np.float32)
     edges = csc.CSC(np.array([0, degree] + [degree] * 6), np.arange(degree, dtype=np.uint8), weights)
-    drawing, values = Drawing(one_relation(edges, degree)), rng.standard_normal(degree)
+    drawing, values = EdgeSampler(one_relation(edges, degree)), rng.standard_normal(degree)
     sums = []
     for seed in range(4000):
-        asked = [Asked(Relation("node", "to", "node"), np.zeros(1, np.int32), draw.key(seed))]
-        (found,) = drawing.draw(asked, 3)
+        asked = [Request(Relation("node", "to", "node"), np.zeros(1, np.int32), draw.key(seed))]
+        (found,) = drawing.sample(asked, 3)
         sums.append(values[found.indices] @ found.weights)
     assert abs(np.mean(sums) - values @ weights) < 4 * np.std(sums) / len(sums) ** 0.5
 
@@ -498,7 +498,7 @@ def test_relations_that_are_folded_together_are_not_grouped_by_source(graph):
     together = frozenset(graph.schema.relations[:2])
     seeds = {"paper": np.arange(9)}
     plain = Sampler(graph, learnable=frozenset(graph.schema.nodes)).sample(seeds, (3, 2), (0,))
-    sampler = Sampler(graph, learnable=frozenset(graph.schema.nodes), folded_together=(together, frozenset()))
+    sampler = Sampler(graph, learnable=frozenset(graph.schema.nodes), aggregated_together=(together, frozenset()))
     first, last = sampler.sample(seeds, (3, 2), (0,)).blocks
     jax.tree.map(np.testing.assert_array_equal, last, plain.blocks[1])
     for relation in graph.schema.relations:

@@ -1,4 +1,4 @@
-"""How the rows of several node types share the device: Heta (PVLDB 18(9) 2025), section 6.
+"""Division of a device's memory among the rows of several node types: Heta (PVLDB 18(9) 2025), section 6.
 
 A row is worth keeping if it is read often and dear to miss. A type's share of the budget is in proportion to how often its
 rows are read times what a missed byte of them costs; within a type the hottest rows are kept. That is `miss_penalty`. The
@@ -18,7 +18,7 @@ Name = TypeVar("Name", bound=Hashable)  # of a type, or of a cache
 
 
 class RowWorth(NamedTuple):
-    """What one node type's rows are worth.
+    """The worth of one node type's rows.
 
     Attributes:
       counts: int64 `[nodes]`, how often each row was read.
@@ -40,7 +40,7 @@ def place_types(
     together: Sequence[Collection[str]] = (),
     host_sizes: Mapping[str, int] | None = None,
 ) -> dict[str, Place]:
-    """Where the features of every input type live.
+    """Choose where the features of every input type live.
 
     Args:
       sizes: bytes of every type's rows on a device, of learnable ones with moments and counts.
@@ -72,7 +72,7 @@ def place_types(
 
 
 def allocate(kinds: Mapping[Name, RowWorth], budget: int, policy: Policy) -> dict[Name, np.ndarray]:
-    """Ids of the rows of every type, or cache, that are kept on one device, the hottest first.
+    """Return the ids of the rows of every type, or cache, that are kept on one device, the hottest first.
 
     Args:
       budget: bytes, of which no more are used.
@@ -87,14 +87,14 @@ def allocate(kinds: Mapping[Name, RowWorth], budget: int, policy: Policy) -> dic
 
 
 def next_tenth(kind: RowWorth, rows: int) -> int | None:
-    """Bytes that would keep, besides the `rows` hottest, what another tenth of all reads hits; None if there is no tenth."""
+    """Return the bytes that would keep, besides the `rows` hottest, what another tenth of all reads hits; None if there is no tenth."""
     hits = np.concatenate([[0], np.cumsum(np.sort(kind.counts)[::-1])])
     goal = hits[rows] + 0.1 * hits[-1]
     return int(np.searchsorted(hits, goal) - rows) * kind.row_bytes if 0 < goal <= hits[-1] else None
 
 
 def _shares(kinds: Mapping[Name, RowWorth], budget: int, policy: Policy) -> dict[Name, int]:
-    """Rows of each type; what a type cannot use goes to the others, until nothing is left or everything fits."""
+    """Return the number of rows of each type. What a type cannot use goes to the others, until nothing is left or everything fits."""
     weights = {n: k.counts.sum() * (k.penalty if policy == "miss_penalty" else 1.0) for n, k in kinds.items()}
     table_bytes = {name: len(kind.counts) * kind.row_bytes for name, kind in kinds.items()}
     rows, room, open_ = dict.fromkeys(kinds, 0), budget, [name for name in kinds if table_bytes[name]]
@@ -113,7 +113,7 @@ def _shares(kinds: Mapping[Name, RowWorth], budget: int, policy: Policy) -> dict
 
 
 def _greedy(kinds: Mapping[Name, RowWorth], budget: int) -> dict[Name, int]:
-    """Rows of each type, taken by what a byte of them saves, as long as they fit; of equals those of the dearest type."""
+    """Return the number of rows of each type, taken by what a byte of them saves, as long as they fit; of equals those of the dearest type."""
     groups = []  # rows that are worth the same
     for name, kind in kinds.items():
         reads, sizes = np.unique(kind.counts, return_counts=True)

@@ -1,4 +1,4 @@
-"""Where the features of every input type live: on the device, in host memory, or in files mapped into it."""
+"""Features of every input type: on the device, in host memory, or in files mapped into it."""
 
 import shutil
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -37,22 +37,22 @@ class FeatureStore:
 
     @property
     def hosted(self) -> dict[Key, HostMatrix]:
-        """Every matrix that rows are cached of, with its cache."""
+        """Return every matrix of which rows are cached, with its cache."""
         raise NotImplementedError
 
     def resident(self, device: jax.Device, given: Iterable[str]) -> int:
-        """Bytes of the types, but for those `given`, that live on a device."""
+        """Return the bytes of the types that live on a device, without those `given`."""
         raise NotImplementedError
 
     def records(self, name: str, parts: Iterable[Table]) -> np.ndarray:
-        """A table as `HostTable` holds it, from the parts that it is made in."""
+        """Return a table as `HostTable` holds it, from the parts in which it is made."""
         records, start = self.empty(name, self.learnable[name].nodes), 0
         for part in parts:
             start = write(records, start, part)
         return records
 
     def empty(self, name: str, rows: int, number: int = 0) -> np.ndarray:
-        """Records of so many rows of a table, in memory or in a file, to be written.
+        """Return records of so many rows of a table, in memory or in a file, to be written.
 
         Args:
           number: of the file, where a table has several.
@@ -74,7 +74,7 @@ class FeatureStore:
                 self.hosted[key].keep(ids)
 
     def report(self) -> list[dict]:
-        """Of every type with features on the host: how many rows are kept on the devices, and what reading the others cost."""
+        """Report, for every type with features on the host, how many rows are kept on the devices, and what reading the others cost."""
         types: dict[str, dict[Key, HostMatrix]] = {}
         for key, matrix in self.hosted.items():
             types.setdefault(key[0], {})[key] = matrix
@@ -83,8 +83,8 @@ class FeatureStore:
     def _about(self, name: str, caches: Mapping[Key, HostMatrix]) -> dict:
         moved = [matrix.moved for matrix in caches.values()]
         hits, misses = sum(transfers.hits for transfers in moved), sum(transfers.misses for transfers in moved)
-        known = [(self.kinds[key], len(matrix.cached)) for key, matrix in caches.items() if key in self.kinds]
-        tenths = [next_tenth(kind, cached) for kind, cached in known]
+        cached_kinds = [(self.kinds[key], len(matrix.cached)) for key, matrix in caches.items() if key in self.kinds]
+        tenths = [next_tenth(kind, cached) for kind, cached in cached_kinds]
         return {
             "node_type": name,
             "place": self.placement[name],
@@ -99,7 +99,7 @@ class FeatureStore:
             "sent_bytes": sum(transfers.sent for transfers in moved),
             "returned_bytes": sum(transfers.returned for transfers in moved),
             "host_seconds": sum(transfers.seconds for transfers in moved),
-            "seconds_per_byte": known[0][0].penalty if known else None,
+            "seconds_per_byte": cached_kinds[0][0].penalty if cached_kinds else None,
             "next_tenth_bytes": sum(more or 0 for more in tenths) or None,
         }
 
@@ -157,11 +157,11 @@ class Features(FeatureStore):
         return static + sum(shape.nodes * shape.row_bytes for shape in shapes)
 
     def init(self, key: jax.Array) -> dict[str, Table | HostTable]:
-        """Tables of before the first step, each where it lives."""
+        """Return the tables before the first step, each where it lives."""
         return {name: self._load(name, tables.in_parts(key, name, shape)) for name, shape in self.learnable.items()}
 
     def load(self, given: Mapping[str, Table]) -> dict[str, Table | HostTable]:
-        """Tables, each where it lives; those given are not changed."""
+        """Return tables, each where it lives; those given are not changed."""
         return {name: self._load(name, parts(table)) for name, table in given.items()}
 
     def _load(self, name: str, pieces: Iterable[Table]) -> Table | HostTable:
@@ -172,12 +172,12 @@ class Features(FeatureStore):
         self.changed[name] = HostTable(self.records(name, pieces), self.device)
         return self.changed[name]
 
-    def whole(self, held: Mapping[str, Table | HostTable]) -> dict[str, Table]:
-        """The inverse of `load`, without copying; host arrays go on changing when training does."""
-        return {name: table if isinstance(table, Table) else table.table() for name, table in held.items()}
+    def whole(self, placed: Mapping[str, Table | HostTable]) -> dict[str, Table]:
+        """Return the inverse of `load`, without copying. Host arrays go on changing when training does."""
+        return {name: table if isinstance(table, Table) else table.table() for name, table in placed.items()}
 
     def send(self, batch: Batch) -> Batch:
-        """A batch for the device, from one of host arrays: with the rows of static features that do not live there.
+        """Send a batch of host arrays to the device, with the rows of static features that do not live there.
 
         The ids of learnable rows that do not live there stay on the host, which reads them when the step comes. A CPU's programs
         take host arrays as they lie, in less time than many small ones are copied in.
@@ -201,7 +201,7 @@ def write(records: np.ndarray, start: int, rows: Table) -> int:
 
 
 def parts(table: Table) -> Iterator[Table]:
-    """A table a few rows at a time, in host memory."""
+    """Yield a table a few rows at a time, in host memory."""
     step = max(1, COPY // max(1, table.rows.shape[1] * 4))
     for start in range(0, max(1, len(table.count)), step):
         yield Table(*(np.asarray(leaf[start : start + step]) for leaf in table))

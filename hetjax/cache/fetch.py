@@ -20,7 +20,7 @@ Source = str | os.PathLike | HetGraph | Features | Mapping[str, Any]
 
 
 def fetch_features(store: Source, node_type: str, ids: np.ndarray | slice) -> np.ndarray | jax.Array:
-    """Feature rows `[len(ids), width]` of a node type, without a copy that is not needed.
+    """Return feature rows `[len(ids), width]` of a node type, without a copy that is not needed.
 
     Args:
       store: the path of a store, or of a run's folder or one of its checkpoints (learnable features; of a run, as its last
@@ -33,7 +33,7 @@ def fetch_features(store: Source, node_type: str, ids: np.ndarray | slice) -> np
     Raises:
       InputError: the type has no features there, or the ids are no integers or none of its nodes'.
     """
-    features = _held(store)
+    features = _features_of(store)
     if node_type not in features:
         raise InputError(f"no features of {node_type!r}; there are those of {sorted(features)}")
     matrix = features[node_type]
@@ -51,7 +51,7 @@ def fetch_features(store: Source, node_type: str, ids: np.ndarray | slice) -> np
     return matrix[ids]
 
 
-def _held(store: Source) -> Mapping[str, Any]:
+def _features_of(store: Source) -> Mapping[str, Any]:
     if isinstance(store, Features):
         return store.static | store.away
     if isinstance(store, str | os.PathLike):

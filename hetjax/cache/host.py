@@ -19,7 +19,7 @@ from hetjax.system.mapped import gather, on_host, portions
 
 @dataclass
 class Transfers:
-    """What fetching and storing cost.
+    """The costs of fetching and storing.
 
     Attributes:
       hits, misses: rows read on the device, and rows read on the host.
@@ -56,7 +56,7 @@ class Fetched(NamedTuple):
 
 @functools.partial(jax.jit, keep_unused=True)  # without rows nothing is used, and the result would be on another device
 def _assemble(cache, slots, *places_and_rows):
-    """The rows of a fetch: those of the cache, then those that were given, as places and rows."""
+    """Return the rows of a fetch: those of the cache, then those that were given, as places and rows."""
     rows = tables.rows_at(cache, slots)
     for places, new in zip(places_and_rows[::2], places_and_rows[1::2], strict=True):
         rows = tables.write(rows, places, new)
@@ -75,12 +75,12 @@ class HostMatrix:
     Args:
       matrix: `[nodes, width]`, in memory or mapped.
       device: where rows are sent.
-      own: int32, which rows of the matrix this has, if not all; they are then numbered as they stand here.
+      row_ids: int32, which rows of the matrix this has, if not all; they are then numbered as they stand here.
     """
 
-    def __init__(self, matrix: np.ndarray, device: jax.Device, own: np.ndarray | None = None):
-        self.matrix, self.device, self.own = matrix, device, own
-        self.nodes = len(matrix if own is None else own)
+    def __init__(self, matrix: np.ndarray, device: jax.Device, row_ids: np.ndarray | None = None):
+        self.matrix, self.device, self.row_ids = matrix, device, row_ids
+        self.nodes = len(matrix if row_ids is None else row_ids)
         self.row_bytes = math.prod(matrix.shape[1:]) * matrix.itemsize
         self.slots = np.full(self.nodes, NO_NODE, np.int32)
         self.changing = np.zeros(self.nodes, bool)  # rows that a step under way is about to change
@@ -119,7 +119,7 @@ class HostMatrix:
         return Fetched(ids, slots, places, missed, stale, sent)
 
     def end(self, fetched: Fetched) -> Any:
-        """The rows on the device, `[n, width]`, or a `Table` of them; the step that was under way has been stored."""
+        """Return the rows on the device, `[n, width]`, or a `Table` of them. The step that was under way has been stored."""
         started, (_, slots, places, missed, stale, sent) = time.perf_counter(), fetched
         if not len(self.cached) and not stale.any():
             return sent
@@ -131,24 +131,24 @@ class HostMatrix:
         return _assemble(self.cache, slots, *places_and_rows)
 
     def rows(self, ids: np.ndarray) -> np.ndarray:
-        """Rows `[n, width]` in host memory, of which nothing is counted."""
+        """Return rows `[n, width]` in host memory, of which nothing is counted."""
         rows, slots = self._gathered(ids), self.slots[ids]
         cached = slots != NO_NODE
         rows[cached] = np.asarray(self.cache)[slots[cached]]
         return rows
 
     def _send(self, ids: np.ndarray, length: int, places: np.ndarray | None = None) -> jax.Array:
-        """`length` rows: those of `ids` in their places, or else at the front, and zeros."""
+        """Send `length` rows: those of `ids` in their places, or else at the front, and zeros."""
         rows = self._gathered(ids, length, places)
         self.moved.sent += rows.nbytes
         return send(rows, self.device)
 
     def _gathered(self, ids: np.ndarray, length: int | None = None, places: np.ndarray | None = None) -> np.ndarray:
-        return gather(self.matrix, ids if self.own is None else self.own[ids], length, places)
+        return gather(self.matrix, ids if self.row_ids is None else self.row_ids[ids], length, places)
 
 
 class HostTable(HostMatrix):
-    """A learnable table: a row with its moments and count is one record, which is read, sent and written at one place.
+    """A learnable table. A row with its moments and count is one record, which is read, sent and written at one place.
 
     Records are int32 `[nodes, 3 * width + 1]`: as a float a count might be flushed to zero on the way.
     """
@@ -161,9 +161,9 @@ class HostTable(HostMatrix):
     def end(self, fetched: Fetched) -> Table:
         return unpack(super().end(fetched))
 
-    def change(self, fetched: Fetched, about: bool) -> None:
-        """Say that a step is about to change these rows, or has."""
-        self.changing[fetched.missed] = about
+    def change(self, fetched: Fetched, changing: bool) -> None:
+        """Note that a step is about to change these rows, or has changed them."""
+        self.changing[fetched.missed] = changing
 
     def store(self, fetched: Fetched, table: Table) -> None:
         """Write `n` rows to where `fetched` came from; padded ones are dropped."""
@@ -182,7 +182,7 @@ class HostTable(HostMatrix):
         return super().rows(ids).view(np.float32)[:, : self.matrix.shape[1] // 3]
 
     def table(self) -> Table:
-        """All of it, after rows on the device were written back; without copying, so it goes on changing."""
+        """Return the whole table, after rows on the device were written back. It is not copied, so it goes on changing."""
         self._flush()
         return views(self.matrix)
 
@@ -193,7 +193,7 @@ class HostTable(HostMatrix):
 
 
 def send(rows: np.ndarray, device: jax.Device, pinned: bool | None = None) -> jax.Array:
-    """A copy on the device, which the host need not wait for.
+    """Return a copy on the device, for which the host need not wait.
 
     Args:
       pinned: by way of page-locked host memory, from where an accelerator reads by itself; None: if it is one.
@@ -205,21 +205,21 @@ def send(rows: np.ndarray, device: jax.Device, pinned: bool | None = None) -> ja
 
 @jax.jit
 def pack(table: Table) -> jax.Array:
-    """Records int32 `[n, 3 * width + 1]` of a table's rows."""
+    """Return the records int32 `[n, 3 * width + 1]` of a table's rows."""
     leaves = [jax.lax.bitcast_convert_type(leaf, jnp.int32) for leaf in table[:3]]
     return jnp.concatenate([*leaves, table.count[:, None]], axis=1)
 
 
 @jax.jit
 def unpack(records: jax.Array) -> Table:
-    """The inverse of `pack`."""
+    """Return the inverse of `pack`."""
     leaves = jnp.split(records[:, :-1], 3, axis=1)
     rows, mu, nu = (jax.lax.bitcast_convert_type(leaf, jnp.float32) for leaf in leaves)
     return Table(rows, mu, nu, records[:, -1])
 
 
 def views(records: np.ndarray) -> Table:
-    """As `unpack`, of a host array and without copying."""
+    """Return the inverse of `pack`, as `unpack` does, of a host array and without copying."""
     floats, width = records.view(np.float32), records.shape[1] // 3
     rows, mu, nu = (floats[:, start : start + width] for start in (0, width, 2 * width))
     return Table(rows, mu, nu, records[:, -1])

@@ -1,4 +1,4 @@
-"""How often each node's features are read: counted by sampling ahead of the training (Heta, section 6)."""
+"""Hotness: how often each node's features are read, counted by sampling before the training (Heta, section 6)."""
 
 from collections.abc import Iterable, Mapping
 
@@ -12,7 +12,7 @@ from hetjax.sampling.loader import Batches
 def hotness(
     batches: Batches, nodes: Mapping[tuple[str, int], int], epochs: int, quiet: bool = False
 ) -> dict[tuple[str, int], np.ndarray]:
-    """Reads of every row of some caches in the first epochs of the training: same sampler, same seeds.
+    """Count the reads of every row of some caches in the first epochs of the training: same sampler, same seeds.
 
     Args:
       nodes: how many rows each could hold.
@@ -24,7 +24,7 @@ def hotness(
 
 
 def reads(inputs: Iterable[Mapping[Name, np.ndarray]], nodes: Mapping[Name, int]) -> dict[Name, np.ndarray]:
-    """How often each row is read, int64 `[nodes]` of each cache or type.
+    """Count the reads of each row, int64 `[nodes]` of each cache or type.
 
     Args:
       inputs: of every batch the row numbers, of each distinct.

@@ -1,4 +1,4 @@
-"""What it costs to miss a row: measured on the machine that trains (Heta, section 6, figure 8)."""
+"""Miss penalties: the cost of a row that is not cached, measured on the machine that trains (Heta, section 6, figure 8)."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ ROWS, ROUNDS = 20_000, 7
 
 
 def measure(hosted: Mapping[str, HostMatrix], learnable: Mapping[str, object]) -> dict[str, float]:
-    """Seconds per byte of a missed row, by node type.
+    """Measure the seconds per byte of a missed row, by node type.
 
     Of static features: read on the host and sent. Of learnable ones also returned and written, with both moments and the
     count. The median of some rounds, each of other rows; a byte counts once, whichever ways it goes.
@@ -45,13 +45,13 @@ def _measure(matrix: HostMatrix, changes: bool) -> float:
 
 
 def read_or_measure(
-    file: Path, about: Mapping, hosted: Mapping[str, HostMatrix], learnable: Mapping[str, object]
+    file: Path, purpose: Mapping, hosted: Mapping[str, HostMatrix], learnable: Mapping[str, object]
 ) -> dict[str, float]:
-    """As `measure`; or what a file holds, if that was measured on this machine for the same purpose.
+    """Return miss penalties as `measure` does, or those of a file, if they were measured on this machine for the same purpose.
 
     Args:
       file: is written if it can be.
-      about: what the penalties are for.
+      purpose: what the penalties are for.
     """
     types = {
         name: [matrix.row_bytes, matrix.nodes, name in learnable, mapping(matrix.matrix) is not None]
@@ -59,7 +59,7 @@ def read_or_measure(
     }
     device = next(iter(hosted.values())).device.device_kind if hosted else ""
     machine = {"machine": platform.node(), "processor": platform.processor() or platform.machine(), "device": device}
-    key = json.loads(json.dumps({**about, **machine, "jax": jax.__version__, "types": types}))
+    key = json.loads(json.dumps({**purpose, **machine, "jax": jax.__version__, "types": types}))
     with contextlib.suppress(Exception):  # there is none, or it is damaged
         saved = json.loads(files.read_text(file))
         penalties = {name: float(saved["seconds_per_byte"][name]) for name in hosted}

@@ -1,4 +1,4 @@
-"""Where the features of every input type are to live, as the configuration bounds it."""
+"""The placement of the features of every input type, within the bounds of the configuration."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from hetjax.system.mapped import mapping
 
 
 class RowCounts(NamedTuple):
-    """How many rows of every input type there are at most, where nodes are divided.
+    """The largest number of rows of every input type, where nodes are divided.
 
     Attributes:
       device, process: on a device, and of all devices of a process.
@@ -35,7 +35,7 @@ def choose_placement(
     mine: Collection[str] | None = None,
     rows: RowCounts | None = None,
 ) -> dict[str, Place]:
-    """Where the features of every input type live.
+    """Choose where the features of every input type live.
 
     Args:
       graph: or its shape alone, for sizes.
@@ -74,12 +74,12 @@ def choose_placement(
 
 
 def row_bytes(graph: HetGraph, types: Collection[str], learnable: Mapping[str, Shape]) -> dict[str, int]:
-    """Bytes of a row of features, of a learnable one with its moments and count, per type."""
+    """Return the bytes of a row of features per type, of a learnable one with its moments and count."""
     static = {t: matrix.nbytes // max(1, len(matrix)) for t, matrix in graph.features.items()}
     return {t: learnable[t].row_bytes if t in learnable else static[t] for t in types}
 
 
 def device_bytes(device: jax.Device) -> int:
-    """The memory of a device; of a CPU the host's."""
+    """Return the bytes of memory of a device; of a CPU those of the host."""
     stats = device.memory_stats() or {}
     return stats.get("bytes_limit") or runtime.memory()

@@ -15,18 +15,18 @@ AT_ONCE = 2**26  # bytes written at a time
 
 
 def kept(name: str) -> bool:
-    """Whether an array of a state is written here: one of a table, or of what a strategy keeps beside the state."""
+    """Return whether an array of a state is written here: one of a table, or of what a strategy keeps beside the state."""
     return name.split("/", 1)[0] in (FOLDER, OWN)
 
 
 def of(name: str) -> str:
-    """The file in a checkpoint of an array that is called `tables/TYPE/LEAF` in the state, or `own/...`; types may have any name."""
+    """Return the file in a checkpoint of an array that is called `tables/TYPE/LEAF` in the state, or `own/...`; types may have any name."""
     folder, rest = name.split("/", 1)
     return f"{folder}/{quote(rest, safe='')}.npy"
 
 
 def learned(checkpoint: Path) -> dict[str, np.ndarray]:
-    """The learnable features in a checkpoint, mapped, by node type."""
+    """Return the learnable features in a checkpoint, mapped, by node type."""
     named = {unquote(file.stem).rpartition("/"): file for file in (checkpoint / FOLDER).glob("*.npy")}
     return {node_type: load_array(file) for (node_type, _, leaf), file in named.items() if leaf == ROWS}
 

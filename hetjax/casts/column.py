@@ -215,10 +215,10 @@ def _normal(column: pa.Array | pa.ChunkedArray, place: str) -> pa.Array:
 
 
 def joined(chunks: Sequence[pa.Array], otherwise: pa.DataType) -> pa.Array:
-    """One column of several pieces, as texts if some are texts; of no piece, an empty one of the type `otherwise`."""
+    """Return several pieces as one column, as texts if some are texts; of no piece, an empty one of the type `otherwise`."""
     if not chunks:
         return pa.array([], otherwise)
     several = len({chunk.type for chunk in chunks}) > 1 or pa.types.is_string(chunks[0].type)
-    made = pa.chunked_array([chunk.cast(pa.large_string()) for chunk in chunks] if several else chunks)
-    one = made.combine_chunks()
+    array = pa.chunked_array([chunk.cast(pa.large_string()) for chunk in chunks] if several else chunks)
+    one = array.combine_chunks()
     return one.combine_chunks() if isinstance(one, pa.ChunkedArray) else one

@@ -110,7 +110,7 @@ def _pairs(given: list | tuple, tuples: bool, place: str) -> list[Any]:
 
 
 def _triples(given: list[tuple], place: str) -> list[Any]:
-    """Edges with weights; two or three rows of whole numbers may as well be columns."""
+    """Return edges with weights; two or three rows of whole numbers may as well be columns."""
     source, target, weights = (list(column) for column in zip(*given))
     sure = all(isinstance(value, float) for value in weights) and not any(isinstance(v, float) for v in source + target)
     if len(given) in (2, 3) and not sure:

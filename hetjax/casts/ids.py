@@ -42,7 +42,7 @@ def node_ids(column: pa.Array, place: Callable[..., str]) -> pa.Array:
 
 
 def as_ids(given: Any, place: str) -> pa.Array:
-    """Return the users' ids of a type's nodes, int64 or large_string `[nodes]`; as `node_ids`, of any column."""
+    """Return the users' ids of a type's nodes, int64 or large_string `[nodes]`, of any column, as `node_ids` does."""
     column = as_column(given, place)
     if not len(column):
         return pa.array([], pa.int64())
@@ -78,7 +78,7 @@ def positions(asked: pa.Array, ids: Ids | None, place: str) -> np.ndarray:
 
 
 def _other_kind(value: int | str, ids: Ids) -> str:
-    """The end of an error where ids are numbers and what is asked for is a text that looks like one."""
+    """Return the end of an error where ids are numbers and what is asked for is a text that looks like one."""
     if (
         isinstance(value, str)
         and not is_text(ids.values.type)
@@ -120,7 +120,7 @@ def whole_numbers(column: pa.Array) -> pa.Array:
 
 
 def _whole(value: int | Decimal | None) -> int | None:
-    """The number that an id is, if it is one of 64 bits."""
+    """Return the number that an id is, if it is one of 64 bits."""
     return int(value) if value is not None and value == value // 1 and -MOST <= value < MOST else None
 
 
@@ -133,7 +133,7 @@ def check_ids(column: pa.Array, place: str) -> None:
 
 
 def normal(ids: list[pa.Array]) -> pa.Array:
-    """Ids, whole numbers or texts, as they were read: int64 if all are whole numbers as Python writes them, else large_string.
+    """Return ids, whole numbers or texts, as they were read: int64 if all are whole numbers as Python writes them, else large_string.
 
     `007` stays a text: as a number it would be another id.
     """

@@ -72,8 +72,8 @@ def class_numbers(column: pa.Array, place: str) -> np.ndarray:
     Raises:
       InputError: one is not whole, or below -1; or they are no numbers.
     """
-    whole = _whole(column, place)
-    numbers = to_numpy(whole.cast(pa.int64()), UNLABELLED) if len(whole) else np.empty(0, np.int64)
+    values = _whole(column, place)
+    numbers = to_numpy(values.cast(pa.int64()), UNLABELLED) if len(values) else np.empty(0, np.int64)
     wrong = (numbers < UNLABELLED) | (numbers >= MOST_CLASSES)
     if wrong.any():
         node = int(np.argmax(wrong))
@@ -115,14 +115,14 @@ def encoded(names: pa.Array, place: str, classes: Sequence[str] = (), numbers: b
     """
     coded = names.dictionary_encode()
     distinct = alike(coded.dictionary.to_pylist(), place)
-    known = {name for name in distinct if name != NO_CLASS or name in classes}
-    ordered = list(classes) or (_class_numbers(known) if numbers else []) or _in_order(known)
+    classes_found = {name for name in distinct if name != NO_CLASS or name in classes}
+    ordered = list(classes) or (_class_numbers(classes_found) if numbers else []) or _in_order(classes_found)
     if len(ordered) > MOST_CLASSES:
         raise InputError(f"{place}: {len(ordered):,} classes, over {MOST_CLASSES:,}")
     numbered = {name: number for number, name in enumerate(ordered)}
     found = np.array([*(numbered.get(name, UNLABELLED) for name in distinct), UNLABELLED], np.int32)
     which = to_numpy(coded.indices, len(distinct))
-    wrong = np.array([*(name in known and name not in numbered for name in distinct), False])[which]
+    wrong = np.array([*(name in classes_found and name not in numbered for name in distinct), False])[which]
     if wrong.any():
         row = int(np.argmax(wrong))
         name = short(repr(distinct[which[row]]), 80)
@@ -161,7 +161,7 @@ def alike(names: list[str], place: str) -> list[str]:
 
 
 def _whole(column: pa.Array, place: str) -> pa.Array:
-    """Whole numbers of a column of numbers; null where one is missing."""
+    """Return the whole numbers of a column of numbers; null where one is missing."""
     kind = kind_of(column)
     if kind == "whole" or kind == "empty":
         if pa.types.is_uint64(column.type) and (pc.max(column).as_py() or 0) >= MOST_CLASSES:
@@ -170,22 +170,22 @@ def _whole(column: pa.Array, place: str) -> pa.Array:
     if kind not in ("number", "decimal"):
         raise InputError(f"{place}: {column.type}, and should be whole numbers, texts, or true and false")
     numbers = to_numpy(column.cast(pa.float64(), safe=False), np.nan)
-    known = ~np.isnan(numbers)
-    wrong = known & ~(np.isfinite(numbers) & (np.abs(numbers) < EXACT) & (numbers == np.round(numbers)))
+    present = ~np.isnan(numbers)
+    wrong = present & ~(np.isfinite(numbers) & (np.abs(numbers) < EXACT) & (numbers == np.round(numbers)))
     if wrong.any():
         node = int(np.argmax(wrong))
         raise InputError(f"{place}: {numbers[node]} of node {node} is no class: classes are whole numbers or texts")
-    return pa.array(np.where(known, numbers, 0).astype(np.int64), mask=~known)
+    return pa.array(np.where(present, numbers, 0).astype(np.int64), mask=~present)
 
 
 def _is_nested(given: Any) -> bool:
-    """Whether a list has rows of several labels."""
+    """Tell whether a list has rows of several labels."""
     first = next((row for row in given if row is not None), None) if isinstance(given, list | tuple) else None
     return len(first) > 1 if isinstance(first, list | tuple) else isinstance(first, np.ndarray) and first.size > 1
 
 
 def _flat(given: Any) -> Any:
-    """A list of rows of one label as a list of labels."""
+    """Return a list of rows of one label as a list of labels."""
     if (
         isinstance(given, list | tuple)
         and given
@@ -203,16 +203,16 @@ def _matrix(given: Any, place: str) -> tuple[np.ndarray, None]:
         matrix = np.array([[np.nan if one is None else one for one in row] for row in matrix.tolist()])
     if matrix.dtype.kind != "f" or matrix.ndim != 2:
         raise InputError(f"{place}: {matrix.dtype} {matrix.shape}, and should be (nodes,), or 0 and 1 (nodes, classes)")
-    known = ~np.isnan(matrix)
-    wrong = np.argwhere(known & ~(np.isfinite(matrix) & (matrix == np.round(matrix))))
+    present = ~np.isnan(matrix)
+    wrong = np.argwhere(present & ~(np.isfinite(matrix) & (matrix == np.round(matrix))))
     if len(wrong):
         first = tuple(wrong[0])
         raise InputError(f"{place}: {matrix[first]} of node {first[0]} is no class: classes are whole numbers or texts")
-    return np.where(known, matrix, UNLABELLED).astype(np.int64), None
+    return np.where(present, matrix, UNLABELLED).astype(np.int64), None
 
 
 def _categories(given: Any, place: str) -> list[str] | None:
-    """The names of categories, in their order; None where a column has none of its own."""
+    """Return the names of categories, in their order; None where a column has none of its own."""
     categorical = getattr(given, "cat", given)
     if hasattr(categorical, "categories") and hasattr(categorical, "codes"):
         return as_column(class_names(as_column(categorical.categories, place), place, ()), place).to_pylist()
@@ -225,7 +225,7 @@ def _categories(given: Any, place: str) -> list[str] | None:
 
 
 def _coded(column: pa.Array, ordered: list[str], place: str) -> tuple[np.ndarray, Ids]:
-    """Class numbers of categories; what stands for a missing label is no class."""
+    """Return the class numbers of categories; what stands for a missing label is no class."""
     none = MISSING | {NO_CLASS}
     classes = [name for name in ordered if name not in none]
     names = class_names(column, place)
@@ -234,7 +234,7 @@ def _coded(column: pa.Array, ordered: list[str], place: str) -> tuple[np.ndarray
 
 
 def _checked(codes: np.ndarray, classes: int, place: str) -> np.ndarray:
-    """Codes of categories, none of which is beyond the last."""
+    """Return the codes of categories, none of which is beyond the last."""
     if codes.size and codes.ndim == 1 and (codes.max() >= classes or codes.min() < UNLABELLED):
         node = int(np.argmax((codes >= classes) | (codes < UNLABELLED)))
         raise InputError(f"{place}: class {codes[node]} of node {node}, and {short(str(classes))} classes have names")

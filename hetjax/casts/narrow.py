@@ -7,7 +7,7 @@ AT_ONCE = 2**16  # values, which stay in the processor's cache with what is made
 
 
 def narrowest(values: np.ndarray) -> np.dtype:
-    """The smallest type of features that holds every value, in whichever shape, exactly; float32 if none smaller does."""
+    """Return the smallest type of features that holds every value, in whichever shape, exactly; float32 if none smaller does."""
     left = [dtype for dtype in NARROW if dtype.itemsize <= values.dtype.itemsize]
     rows = max(1, AT_ONCE // max(1, values[:1].size))
     for start in range(0, len(values), rows):

@@ -114,11 +114,11 @@ def from_columns(columns: Mapping[Any, Any], place: str, chosen: bool) -> np.nda
     _check_rows(parts, place)
     if not parts:
         return None
-    made = np.concatenate([part.reshape(len(part), -1) for part in parts.values()], axis=1)
-    rounded = [name for name, part in parts.items() if part.dtype.kind in "iu" and _is_rounded(part, made)]
+    matrix = np.concatenate([part.reshape(len(part), -1) for part in parts.values()], axis=1)
+    rounded = [name for name, part in parts.items() if part.dtype.kind in "iu" and _is_rounded(part, matrix)]
     if rounded:
         log.warning("%s: whole numbers of these columns are rounded to float32: %s", place, ", ".join(rounded))
-    return made
+    return matrix
 
 
 def as_weights(given: Any, place: str) -> np.ndarray:
@@ -148,12 +148,12 @@ def as_targets(given: Any, place: str) -> np.ndarray:
     """
     column = as_column(given, place)
     values = np.full(len(column), np.nan, np.float32)
-    known = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
-    found = _values(column.drop_null(), place) if len(known) else values[:0]
+    present = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+    found = _values(column.drop_null(), place) if len(present) else values[:0]
     if found.ndim != 1:
         raise InputError(f"{place}: {found.shape[1]} numbers of a node, and should be one")
-    whole = found.dtype.kind == "f"
-    values[known] = np.where(np.isnan(found), np.nan, _finite(np.nan_to_num(found), place)) if whole else found
+    is_float = found.dtype.kind == "f"
+    values[present] = np.where(np.isnan(found), np.nan, _finite(np.nan_to_num(found), place)) if is_float else found
     return values
 
 
@@ -173,7 +173,7 @@ def days(column: pa.Array) -> pa.Array:
 
 
 def _values(column: pa.Array, place: str, row_name: str = "node") -> np.ndarray:
-    """The numbers of a column, `[rows]`, or `[rows, width]` of lists; of their own type, or float64 of decimals and dates."""
+    """Return the numbers of a column, `[rows]`, or `[rows, width]` of lists; of their own type, or float64 of decimals and dates."""
     if not is_number(column):
         words = "missing, all of them" if len(column) and pa.types.is_null(column.type) else str(column.type)
         raise (
@@ -201,7 +201,7 @@ def _values(column: pa.Array, place: str, row_name: str = "node") -> np.ndarray:
 
 
 def _finite(values: np.ndarray, place: str) -> np.ndarray:
-    """Numbers, all of which are finite in 32 bits; the error names the column, which a graph's features no more have."""
+    """Return numbers, all of which are finite in 32 bits; the error names the column, which a graph's features no more have."""
     if values.dtype.kind == "f":
         with np.errstate(over="ignore"):
             wrong = ~np.isfinite(values.astype(FLOAT32, copy=False))
@@ -211,8 +211,8 @@ def _finite(values: np.ndarray, place: str) -> np.ndarray:
     return values
 
 
-def _is_rounded(part: np.ndarray, made: np.ndarray) -> bool:
-    if made.dtype.kind != "f" and np.abs(made.astype(np.float64)).max(initial=0) < 2**15:
+def _is_rounded(part: np.ndarray, matrix: np.ndarray) -> bool:
+    if matrix.dtype.kind != "f" and np.abs(matrix.astype(np.float64)).max(initial=0) < 2**15:
         return False  # as whole numbers of 16 bits
     return not is_exact(part, part.astype(FLOAT32))
 

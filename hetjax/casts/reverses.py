@@ -13,12 +13,12 @@ def missing_reverses(relations: Iterable[Relation]) -> dict[Relation, Relation]:
     The reverse of `(source, NAME, target)` is `(target, rev_NAME, source)`. A relation named `rev_NAME` is itself the reverse
     of `NAME`, and gets none where that is there.
     """
-    there = dict.fromkeys(relations)
-    return {r: r.reverse for r in there if r.reverse not in there and _origin(r) not in there}
+    given = dict.fromkeys(relations)
+    return {r: r.reverse for r in given if r.reverse not in given and _origin(r) not in given}
 
 
 def _origin(relation: Relation) -> Relation | None:
-    """The relation that one named `rev_NAME` is the reverse of."""
+    """Return the relation that one named `rev_NAME` is the reverse of."""
     if not relation.name.startswith(PREFIX):
         return None
     return Relation(relation.target, relation.name.removeprefix(PREFIX), relation.source)

@@ -1,4 +1,4 @@
-"""Which column of a table of edges is what, by its name."""
+"""Roles of the columns of a table of edges, by their names."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -66,6 +66,6 @@ def edge_columns(columns: Sequence[Any], relation: Relation, place: str) -> Edge
 
 
 def _own(relation: Relation) -> list[tuple[str, str]]:
-    """The names of columns that a relation's own types give."""
+    """Return the names of columns that a relation's own types give."""
     source, target = relation.source.lower(), relation.target.lower()
     return [] if source == target else [(source, target), (f"{source}_id", f"{target}_id")]

@@ -25,7 +25,7 @@ TRUTH = {"true": True, "false": False, "1": True, "0": False}
 
 
 def as_splits(
-    given: Mapping[str, Any], nodes: int, ids: Ids | None, own: bool = True, numbered: bool = False
+    given: Mapping[str, Any], nodes: int, ids: Ids | None, ids_given: bool = True, numbered: bool = False
 ) -> dict[str, np.ndarray]:
     """Return the node numbers int64 of each split.
 
@@ -33,7 +33,7 @@ def as_splits(
       given: per split (also `val` for `validation`) a mask, or ids.
       nodes: of the target type, which masks have.
       ids: what they are called; None: ids in `given` are node numbers.
-      own: whether the user gave these ids; if not, whole numbers in `given` are node numbers, and texts alone are ids.
+      ids_given: whether the user gave these ids; if not, whole numbers in `given` are node numbers, and texts alone are ids.
       numbered: whether whole numbers are node numbers also where the ids are texts, which a line says.
 
     Raises:
@@ -44,14 +44,14 @@ def as_splits(
         name = SPELLINGS.get(word, word)
         if name not in SPLITS or name in splits:
             raise InputError(f"split {name!r}: the splits are {', '.join(SPLITS)}, each once")
-        splits[name] = _chosen(as_column(chosen, f"split {name!r}"), f"split {name!r}", nodes, ids, own, numbered)
+        splits[name] = _chosen(as_column(chosen, f"split {name!r}"), f"split {name!r}", nodes, ids, ids_given, numbered)
     for name, numbers in splits.items():
         check_once(numbers, f"split {name!r}")
     return splits
 
 
 def as_masks(given: Any, ids: Ids) -> Any:
-    """Return a mask `[nodes]` per split of what names nodes by ids, as `as_splits`; shares as they are."""
+    """Return a mask `[nodes]` per split of what names nodes by ids, as `as_splits` does; shares as they are."""
     if not isinstance(given, Mapping):
         return given
     masks = {}
@@ -72,8 +72,8 @@ def from_words(column: pa.Array, place: str) -> dict[str, np.ndarray]:
     if column.null_count == len(column):  # also of floats, as pandas reads a column of empty cells
         return {name: np.zeros(len(column), bool) for name in SPLITS}
     if not is_text(column.type):
-        known = column.drop_null()
-        found = f"{known[0].as_py()!r}, " if len(known) else ""
+        present = column.drop_null()
+        found = f"{present[0].as_py()!r}, " if len(present) else ""
         raise InputError(f"{place}: {found}{column.type}, and should be the words {WORDS}")
     missing = Missing()
     words = pc.utf8_lower(pc.utf8_trim_whitespace(missing.read(column)))
@@ -86,11 +86,11 @@ def from_words(column: pa.Array, place: str) -> dict[str, np.ndarray]:
         raise InputError(
             f"{place}: {short(repr(column[row].as_py()), 80)} of row {row}, and should be {WORDS}, or missing"
         )
-    made = {}
+    masks = {}
     for name in SPLITS:
         named = pa.array([word for word, meant in spelled.items() if meant == name], pa.large_string())
-        made[name] = pc.is_in(words, named).to_numpy(zero_copy_only=False)
-    return made
+        masks[name] = pc.is_in(words, named).to_numpy(zero_copy_only=False)
+    return masks
 
 
 def from_masks(columns: Mapping[str, pa.Array], place: str) -> dict[str, np.ndarray]:
@@ -99,12 +99,12 @@ def from_masks(columns: Mapping[str, pa.Array], place: str) -> dict[str, np.ndar
     Raises:
       InputError: two are of one split, or a column is no mask.
     """
-    made: dict[str, np.ndarray] = {}
+    masks: dict[str, np.ndarray] = {}
     for word, column in columns.items():
-        if (name := MASKS[word]) in made:
+        if (name := MASKS[word]) in masks:
             raise InputError(f"{place}: column {word!r}, and another one is of split {name!r}: leave one")
-        made[name] = as_mask(column, f"{place}: column {word!r}")
-    return made
+        masks[name] = as_mask(column, f"{place}: column {word!r}")
+    return masks
 
 
 def as_mask(column: pa.Array, place: str) -> np.ndarray:
@@ -118,8 +118,8 @@ def as_mask(column: pa.Array, place: str) -> np.ndarray:
         return np.zeros(len(column), bool)
     if kind == "text":
         words = pc.utf8_lower(Missing().read(column))
-        known = pa.array(list(TRUTH), pa.large_string())
-        wrong = pc.and_(words.is_valid(), pc.invert(pc.is_in(words, known)))
+        truths = pa.array(list(TRUTH), pa.large_string())
+        wrong = pc.and_(words.is_valid(), pc.invert(pc.is_in(words, truths)))
         true = pc.is_in(words, pa.array([word for word, truth in TRUTH.items() if truth], pa.large_string()))
     elif kind in ("whole", "number"):
         wrong = pc.and_(pc.not_equal(column, 0), pc.not_equal(column, 1))
@@ -142,7 +142,7 @@ def check_once(numbers: np.ndarray, place: str) -> None:
         raise InputError(f"{place}: node {values[np.argmax(counts > 1)]} is there {counts.max()} times")
 
 
-def _chosen(column: pa.Array, place: str, nodes: int, ids: Ids | None, own: bool, numbered: bool) -> np.ndarray:
+def _chosen(column: pa.Array, place: str, nodes: int, ids: Ids | None, ids_given: bool, numbered: bool) -> np.ndarray:
     if pa.types.is_boolean(column.type):
         if len(column) != nodes:
             raise InputError(f"{place}: a mask of shape ({len(column)},) != ({nodes},) of the nodes")
@@ -150,10 +150,10 @@ def _chosen(column: pa.Array, place: str, nodes: int, ids: Ids | None, own: bool
     if not len(column):
         return np.empty(0, np.int64)
     asked = node_ids(column, lambda row=None: place if row is None else f"{place}: entry {row}")
-    whole = not is_text(asked.type)
-    if ids is None or (whole and not own):
-        return to_numpy(asked.cast(pa.int64())) if whole else positions(asked, ids, place)
-    if whole and numbered and is_text(ids.values.type):
+    is_number = not is_text(asked.type)
+    if ids is None or (is_number and not ids_given):
+        return to_numpy(asked.cast(pa.int64())) if is_number else positions(asked, ids, place)
+    if is_number and numbered and is_text(ids.values.type):
         if (ids.find(asked) >= 0).any():
             raise InputError(
                 f"{place}: whole numbers may be node numbers, or the ids, which are texts: give texts, or a mask"

@@ -12,7 +12,7 @@ MISSING = frozenset(["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA
 
 
 class Missing:
-    """Reads words as missing in the columns of a table, and remembers which and how often.
+    """Reader of words as missing values in the columns of a table, which remembers which words and how often.
 
     Args:
       words: that are read so.
@@ -22,7 +22,7 @@ class Missing:
         self.words, self.seen = pa.array(sorted(words), pa.large_string()), Counter[str]()
 
     def read(self, column: pa.Array) -> pa.Array:
-        """A column of texts, large_string, in which these words are null."""
+        """Return a column of texts, large_string, in which these words are null."""
         column = column.cast(pa.large_string())
         found = pc.is_in(column, self.words)
         if not len(self.words) or not pc.any(found).as_py():
@@ -32,7 +32,7 @@ class Missing:
         return pc.if_else(found, None, column)
 
     def say(self, place: str) -> None:
-        """Say what was read so; what is empty goes without saying."""
+        """Report what was read so; what is empty goes without saying."""
         words = {word: count for word, count in self.seen.items() if word}
         if words:
             rows = sum(words.values())

@@ -33,7 +33,7 @@ DIGITS = 12  # of a step, in a folder's name
 
 
 def _orbax() -> Any:
-    """`orbax.checkpoint.v1`, imported when a checkpoint is first written or read, as its import takes long."""
+    """Return `orbax.checkpoint.v1`, imported when a checkpoint is first written or read, because its import is slow."""
     internals.keep_root_logger()
     from orbax.checkpoint import v1
 
@@ -42,7 +42,7 @@ def _orbax() -> Any:
 
 
 class Damaged(InputError):
-    """A checkpoint is truncated or was changed since it was written."""
+    """Error of a checkpoint that is truncated or was changed since it was written."""
 
 
 class Checkpoint(NamedTuple):
@@ -55,7 +55,7 @@ class Checkpoint(NamedTuple):
         return int(self.folder.name)
 
     def verify(self, check: Callable[[dict], None] = lambda _: None) -> dict:
-        """Hold every file against its digest.
+        """Compare every file with its digest.
 
         Args:
           check: raises a ValueError for a progress that is none.
@@ -102,7 +102,7 @@ class Checkpoint(NamedTuple):
         return kind()
 
     def state(self, like: Any) -> Any:
-        """The state as host arrays, with the structure, shapes and dtypes of `like`; tables are mapped.
+        """Return the state as host arrays, with the structure, shapes and dtypes of `like`; tables are mapped.
 
         Raises:
           InputError: a table of another shape, or a checkpoint of an older hetjax.
@@ -121,7 +121,7 @@ class Checkpoint(NamedTuple):
         return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in leaves])
 
     def own(self, like: Mapping[str, Any]) -> dict[str, Any] | None:
-        """What a strategy kept beside the state, mapped, with the structure, shapes and dtypes of `like`; None if that is not there.
+        """Return what a strategy kept beside the state, mapped, with the structure, shapes and dtypes of `like`; None if it is not there.
 
         Raises:
           InputError: an array of another shape.
@@ -158,7 +158,7 @@ class Checkpoints:
     def newest_whole(
         self, say: Callable[[str], None], check: Callable[[dict], None] = lambda _: None
     ) -> tuple[Checkpoint, dict] | None:
-        """The newest checkpoint that is whole, as is the best that it names, with its progress; what is damaged is said.
+        """Return the newest checkpoint that is whole, as is the best that it names, with its progress. Damaged ones are reported.
 
         If there is none, the newest that is whole, with no best: from there on another becomes that. On disk all stays as it
         is, until `wait`.
@@ -199,7 +199,7 @@ class Checkpoints:
         return newest
 
     def wait(self) -> None:
-        """Delete what is newer than the checkpoint that was chosen, as the run will come by there again, and halves.
+        """Delete checkpoints newer than the one that was chosen, because the run will reach their steps again, and half-written ones.
 
         What is damaged is renamed, so that nobody takes it for whole.
         """
@@ -269,7 +269,7 @@ class Checkpoints:
 
 
 def _delete(path: Path) -> None:
-    """A folder with all that is in it, or a file, if there is one."""
+    """Delete a folder with all that is in it, or a file, if there is one."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -277,7 +277,7 @@ def _delete(path: Path) -> None:
 
 
 def _best(checkpoint: Checkpoint) -> int | None:
-    """The step that was best when a checkpoint was written; None too of one whose progress cannot be read."""
+    """Return the step that was best when a checkpoint was written; None if there was none or its progress cannot be read."""
     try:
         return _json(checkpoint.folder / "progress.json")["best"]["step"]
     except Exception:
@@ -285,7 +285,7 @@ def _best(checkpoint: Checkpoint) -> int | None:
 
 
 def parameters(tree: Any) -> int:
-    """How many numbers a tree of arrays holds."""
+    """Count the values in a tree of arrays."""
     return sum(leaf.size for leaf in jax.tree.leaves(tree))
 
 
@@ -299,7 +299,7 @@ def _reserve(file: Path, size: int) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """What goes wrong is raised, and not also printed, thread by thread: Orbax logs it, and tensorstore calls the hook.
+    """Raise errors without also printing them, thread by thread: Orbax logs them, and tensorstore calls the hook.
 
     Of several tasks that fail Orbax awaits one, and asyncio logs each of the others when it is collected as garbage: so that is
     done here, for which nothing may keep them.
@@ -323,7 +323,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _named(tree: Any) -> dict[str, Any]:
-    """Leaves by the name of their path, such as `params/params/head/kernel`."""
+    """Return leaves by the name of their path, such as `params/params/head/kernel`."""
     return {
         jax.tree_util.keystr(path, simple=True, separator="/"): leaf
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
@@ -331,7 +331,7 @@ def _named(tree: Any) -> dict[str, Any]:
 
 
 def _json(file: Path) -> Any:
-    """What a file holds; an InputError names it if that is no JSON, as of one that was cut off."""
+    """Return the content of a file. An InputError names it if it is no JSON, for example because it was cut off."""
     with reading(file.name):
         return json.loads(files.read_text(file))
 

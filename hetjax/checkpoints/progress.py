@@ -1,4 +1,4 @@
-"""How far a run is, where it resumes, and when it has no patience left.
+"""The progress of a run, the step at which it resumes, and the end of its patience.
 
 What a checkpoint says of it decides what is kept and what is cut, so it is held against what a run can say.
 """
@@ -25,7 +25,7 @@ MOST, MOST_ROWS = 2**53, 2**31  # of any count, and of what a batch has room for
 
 @dataclass
 class Progress:
-    """How far a run is; saved with every checkpoint.
+    """The progress of a run, saved with every checkpoint.
 
     Attributes:
       epoch: the epoch under way, from 0.
@@ -58,7 +58,7 @@ class Progress:
     options: dict[str, Any] = field(default_factory=dict)
 
     def count(self, loss: float, nodes: int, capacities: dict[str, int]) -> None:
-        """A step is done."""
+        """Count a step that was done."""
         self.step += 1
         self.loss_sum += loss * nodes
         self.nodes += nodes
@@ -66,11 +66,11 @@ class Progress:
         self.recent = [*self.recent, loss][-2:]
 
     def steps_done(self, steps: int) -> int:
-        """Steps of all epochs, of so many each."""
+        """Return the steps of all epochs that were done, of so many each."""
         return self.epoch * steps + self.step
 
     def end_epoch(self) -> float:
-        """The epoch is done; returns its mean loss."""
+        """End the epoch, and return its mean loss."""
         loss = self.loss_sum / max(1, self.nodes)
         self.epoch, self.step, self.loss_sum, self.nodes = self.epoch + 1, 0, 0.0, 0
         return loss
@@ -90,7 +90,7 @@ class Progress:
             self.best = {"step": step, "epoch": self.epoch} | quality
 
     def out_of_patience(self, options: Train) -> bool:
-        """Whether the validation has not become better for `train.patience` epochs; never before it was read again."""
+        """Return whether the validation has not become better for `train.patience` epochs; never before it was read again."""
         due = self.step == 0 and self.epoch % options.evaluate_every == 0
         if not (options.patience and due and self.best):
             return False
@@ -104,7 +104,7 @@ def _rank(quality: Mapping[str, Any], metric: str, higher: bool) -> tuple[float,
 def newest(
     checkpoints: Checkpoints, processes: ProcessGroup, say: Callable[[str], None]
 ) -> tuple[Checkpoint | None, Progress]:
-    """The checkpoint to continue from, and its progress; process 0 decides."""
+    """Return the checkpoint to continue from, and its progress; process 0 decides."""
     resume = None
     if processes.first and (newest := checkpoints.newest_whole(say, check_progress)):
         resume = [newest[0].step, newest[1]]

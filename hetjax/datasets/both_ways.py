@@ -29,8 +29,8 @@ class BothWays(Mapping[Relation, Ends]):
         self.read = read
 
     def __getitem__(self, relation: Relation) -> Ends:
-        own, turned = self.places[relation]
-        source, target = self.read(own)
+        stored, turned = self.places[relation]
+        source, target = self.read(stored)
         return (target, source) if turned else (source, target)
 
     def __iter__(self) -> Iterator[Relation]:

@@ -18,7 +18,7 @@ WHOLE, NUMBER, TEXT = pa.int64(), pa.float32(), pa.large_string()
 
 
 def _batches(file: Path, kind: pa.DataType | list[pa.DataType], header: bool) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, some at a time, each column of a type."""
+    """Yield the rows of a file, some at a time, each column of a type."""
     size, out = file.stat().st_size, 0
     with open_regular(file) as raw:
         stream = pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "gzip") if file.suffix == ".gz" else raw
@@ -45,7 +45,7 @@ def _batches(file: Path, kind: pa.DataType | list[pa.DataType], header: bool) ->
 
 
 def _columns(file: Path, header: bool) -> list[str]:
-    """A name per column: its number."""
+    """Return a name per column: its number."""
     with open_regular(file) as raw:
         stream = pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "gzip") if file.suffix == ".gz" else raw
         first = stream.read(BLOCK)
@@ -57,7 +57,7 @@ def _columns(file: Path, header: bool) -> list[str]:
 
 
 def matrix(file: Path, kind: pa.DataType = WHOLE) -> np.ndarray:
-    """Numbers `[rows, columns]`, int64 or float32, of a file without a header; what is missing is NaN.
+    """Return the numbers `[rows, columns]`, int64 or float32, of a file without a header; what is missing is NaN.
 
     Raises:
       InputError: it cannot be read, has a cell that is no such number, or rows of different lengths.
@@ -72,7 +72,7 @@ def matrix(file: Path, kind: pa.DataType = WHOLE) -> np.ndarray:
 
 
 def table(file: Path) -> dict[str, list[str]]:
-    """The columns of a small file with a header, as texts.
+    """Return the columns of a small file with a header, as texts.
 
     Raises:
       InputError: it cannot be read, or is no small file.
@@ -89,7 +89,7 @@ def _check_small(file: Path) -> None:
 
 
 def texts(file: Path, columns: int) -> list[tuple[str, ...]]:
-    """The rows of a small file without a header.
+    """Return the rows of a small file without a header.
 
     Raises:
       InputError: it cannot be read, is no small file, or has another number of columns.
@@ -105,7 +105,7 @@ def texts(file: Path, columns: int) -> list[tuple[str, ...]]:
 
 
 def names(file: Path, count: int) -> pa.Array:
-    """Names in the order of their numbers, large_string `[count]`: of a file with a header, and a number and a name a row.
+    """Return names in the order of their numbers, large_string `[count]`: of a file with a header, and a number and a name a row.
 
     What has no name gets its number, and names that are given several times get theirs behind, so that all differ.
 
@@ -120,10 +120,10 @@ def names(file: Path, count: int) -> pa.Array:
         if not np.array_equal(found, np.arange(count)):
             raise InputError(f"{file}: {len(found)} numbers, which are not 0..{count - 1}, each once")
         given = given.take(pa.array(order))
-        own = pc.cast(pa.array(np.arange(count)), TEXT)
-        given = pc.coalesce(pc.if_else(pc.equal(given, ""), pa.scalar(None, TEXT), given), own)
+        number_texts = pc.cast(pa.array(np.arange(count)), TEXT)
+        given = pc.coalesce(pc.if_else(pc.equal(given, ""), pa.scalar(None, TEXT), given), number_texts)
         times = pc.value_counts(given)
         repeated = times.field("values").filter(pc.greater(times.field("counts"), 1))
         opened, between, closed = (pa.scalar(text, TEXT) for text in (" (", "", ")"))
-        apart = pc.binary_join_element_wise(given, opened, own, closed, between)
+        apart = pc.binary_join_element_wise(given, opened, number_texts, closed, between)
         return pc.if_else(pc.is_in(given, repeated), apart, given)

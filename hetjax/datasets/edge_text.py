@@ -47,7 +47,7 @@ def read(file: Path, nodes: int) -> Edges:
 
 
 def parsed(stream: packed.Readable, nodes: int, place: str | Path, ended: bool = False) -> Iterator[Edges]:
-    """The edges of a text, some at a time.
+    """Yield the edges of a text, some at a time.
 
     Args:
       stream: the text.
@@ -68,7 +68,7 @@ def parsed(stream: packed.Readable, nodes: int, place: str | Path, ended: bool =
 
 
 def _read_block(text: bytes, nodes: int, columns: int, lines: int, place: str | Path) -> tuple[Edges, int, int]:
-    """The edges of a block, the number of columns, and of lines with those before."""
+    """Return the edges of a block, the number of columns, and of lines with those before."""
     most = text.count(b"\n") + 1
     source, target = np.empty((2, most), np.int32)
     weights, starts = np.empty(most), np.empty(most, np.int64)
@@ -93,7 +93,7 @@ def _read_block(text: bytes, nodes: int, columns: int, lines: int, place: str | 
 
 
 def _words(fault: int, text: bytes, line: int, columns: int, nodes: int, place: str) -> str:
-    """What is wrong with a line of a block."""
+    """Return what is wrong with a line of a block."""
     content = text.split(b"\n", line)[line - 1].rstrip(b"\r").decode(errors="backslashreplace")
     cells = [cell for cell in re.split("[ \t,]+", content) if cell]
     if fault in (SOURCE, TARGET):
@@ -160,7 +160,7 @@ def _skip_separator(text, at, stop):
 
 @compiled
 def _whole(text, at, stop):
-    """The number that digits say, and where they end; -1 where there are none, or something else follows."""
+    """Return the number that digits say, and where they end; -1 where there are none, or something else follows."""
     value, start = 0, at
     while at < stop and ZERO <= text[at] <= NINE:
         value = min(10 * value + (text[at] - ZERO), MOST_DIGITS)
@@ -171,7 +171,7 @@ def _whole(text, at, stop):
 
 @compiled
 def _number(text, at, stop):
-    """The number that a cell says, or not a number if that takes more care, and where it ends; -1 where it says none."""
+    """Return the number that a cell says, or not a number if that takes more care, and where it ends; -1 where it says none."""
     negative = at < stop and text[at] == MINUS
     if at < stop and (text[at] == MINUS or text[at] == PLUS):
         at += 1

@@ -51,7 +51,7 @@ def read(folder: str | Path, options: Options | None = None) -> HetGraph:
 
 
 def _lines(file: Path) -> list[str] | None:
-    """The first cell of every line; None if there is no such file."""
+    """Return the first cell of every line; None if there is no such file."""
     return [cells[0] for _, cells in rows(file, (1,))] if file.exists() else None
 
 

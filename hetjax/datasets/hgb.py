@@ -68,7 +68,7 @@ def read(path: str | Path, validation_fraction: float = 0.2, split_seed: int = 0
 
 
 def _open(path: Path):
-    """The folder, or the zip as if it were one."""
+    """Return the folder, or the zip as if it were one."""
     if path.is_dir() and not (path / "node.dat").exists():
         archives = sorted(path.glob("*.zip"))
         if len(archives) == 1:
@@ -92,7 +92,7 @@ def _open(path: Path):
 
 
 def _read_info(folder) -> tuple[list[str], list[tuple[str, int, int]], dict]:
-    """The names of the node types, `(name, source type, target type)` of every relation, and all that the file says."""
+    """Return the names of the node types, `(name, source type, target type)` of every relation, and all that the file says."""
     file = folder / "info.dat"
     try:
         with opened(file) as stream:
@@ -120,7 +120,7 @@ def _read_info(folder) -> tuple[list[str], list[tuple[str, int, int]], dict]:
 
 
 def _class_names(info: dict, target: int, classes: int) -> Ids | None:
-    """The names of the target type's classes, where the file has a distinct one for each; nothing else depends on them."""
+    """Return the names of the target type's classes, where the file has a distinct one for each; nothing else depends on them."""
     try:
         given = info["label.dat"]["node type"][str(target)]
         names = [given[str(number)] for number in range(classes)]
@@ -130,7 +130,7 @@ def _class_names(info: dict, target: int, classes: int) -> Ids | None:
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict:
-    """A JSON object, which has every key once."""
+    """Return a JSON object, which has every key once."""
     members = dict(pairs)
     if len(members) < len(pairs):
         key, times = Counter(key for key, _ in pairs).most_common(1)[0]
@@ -145,7 +145,7 @@ def _name(value: object) -> str:
 
 
 def _end(value: object) -> int:
-    """The node type at an end of a relation, given as a number or as its digits."""
+    """Return the node type at an end of a relation, given as a number or as its digits."""
     number = whole(value) if isinstance(value, str) else value
     if type(number) is not int:
         raise ValueError(f"a relation's start or end is {shown(value)}, and should be an integer")
@@ -153,7 +153,7 @@ def _end(value: object) -> int:
 
 
 def _read_nodes(file, type_names: list[str]) -> tuple[np.ndarray, dict[int, np.ndarray]]:
-    """The type of every node, and the features of every type whose nodes have them."""
+    """Return the type of every node, and the features of every type whose nodes have them."""
     types: list[int] = []
     matrices: dict[int, list[np.ndarray]] = {}
     bare: set[int] = set()
@@ -202,14 +202,14 @@ def _read_links(
 
 
 def _fit(table: np.ndarray, ends_of: np.ndarray, node_type: np.ndarray) -> bool:
-    """Whether all rows `(source, target, relation)` are of nodes and relations that there are, and of their types."""
+    """Tell whether all rows `(source, target, relation)` are of nodes and relations that there are, and of their types."""
     if (table[:, 2] >= len(ends_of)).any() or (table[:, :2] >= len(node_type)).any():
         return False
     return bool((node_type[table[:, :2]] == ends_of[table[:, 2]]).all())
 
 
 def _links(file, first: int, block: bytes, links, type_names, node_type: np.ndarray) -> Iterator[tuple[int, int, int]]:
-    """Rows `(source, target, relation)` of lines, read one by one."""
+    """Yield rows `(source, target, relation)` of lines, read one by one."""
     for line, cells in rows_of(io.BytesIO(block), file, (3, 4), first):
         kind = integer(cells[2], file, line, "relation", len(links))
         name, *ends = links[kind]
@@ -223,7 +223,7 @@ def _links(file, first: int, block: bytes, links, type_names, node_type: np.ndar
 
 
 def _read_labels(file, node_type: np.ndarray, target: int | None = None) -> tuple[np.ndarray, list[list[int]], int]:
-    """Global node ids, the classes of each, and the type that they are of."""
+    """Return global node ids, the classes of each, and the type that they are of."""
     nodes, classes = [], []
     for line, cells in rows(file, (4,)):
         node = integer(cells[0], file, line, "node id", len(node_type))
@@ -244,7 +244,7 @@ def _read_labels(file, node_type: np.ndarray, target: int | None = None) -> tupl
 
 
 def _label_array(count: int, nodes: np.ndarray, classes: list[list[int]]) -> np.ndarray:
-    """Labels as in `HetGraph`, of `count` nodes: a matrix if any of `nodes` has several of the `classes`."""
+    """Return labels as in `HetGraph`, of `count` nodes: a matrix if any of `nodes` has several of the `classes`."""
     numbers = [len(node_classes) for node_classes in classes]
     flat = np.array(list(itertools.chain.from_iterable(classes)), np.int32)
     if max(numbers) == 1:

@@ -23,7 +23,7 @@ AT_ONCE = 2**16  # values, which stay in the processor's cache with what is made
 
 @dataclass(frozen=True)
 class Options:
-    """What is made of the arrays of a graph.
+    """Options of reading the arrays of a graph.
 
     Attributes:
       undirected: add the reverse of every edge; every edge is then there once.
@@ -47,7 +47,7 @@ class Edges(NamedTuple):
 
 
 def names_of(ids: Sequence | None, classes: Sequence | None) -> Names:
-    """The names in a graph's files, of which there may be none."""
+    """Return the names in a graph's files, of which there may be none."""
     return Names({} if ids is None else {NODE: Ids(ids)}, None if classes is None else Ids(classes))
 
 
@@ -61,7 +61,7 @@ def assemble(
     names: Names | None = None,
     files: Mapping[str, str] = NO_FILES,
 ) -> HetGraph:
-    """A graph of arrays, which are not trusted.
+    """Return a graph of arrays, which are not trusted.
 
     Args:
       edges: as they were read.
@@ -80,9 +80,9 @@ def assemble(
 
     named = len(names.classes) if names and names.classes is not None else 0
     label_file = files.get("labels", f"{where}: labels")
-    labels, own = as_labels(labels, label_file)
-    if own is not None and not named:
-        names, named = replace(names or Names(), classes=own), len(own)
+    labels, class_names = as_labels(labels, label_file)
+    if class_names is not None and not named:
+        names, named = replace(names or Names(), classes=class_names), len(class_names)
     classes = _classes(labels, named, label_file)
     if not 1 <= classes <= MOST_CLASSES:
         raise InputError(f"{label_file}: labels of {classes} classes, outside 1..{MOST_CLASSES}")
@@ -94,20 +94,20 @@ def assemble(
 
 
 def _classes(labels: np.ndarray, named: int, where: str) -> int:
-    """How many classes there are: no more than nodes, or than have a name."""
+    """Return the number of classes, of which there are no more than nodes, or than have a name."""
     if labels.ndim == 2:
         return labels.shape[1]
     most = int(labels.max(initial=UNLABELLED))
     if most < 0:
         raise InputError(f"{where}: {len(labels)} nodes, and none has a label")
     if most >= max(len(labels), named):
-        known = f"{named} names of classes" if named > len(labels) else f"{len(labels)} nodes"
-        raise InputError(f"{where}: label {most} of node {np.argmax(labels)}: {most + 1} classes > {known}")
+        limit = f"{named} names of classes" if named > len(labels) else f"{len(labels)} nodes"
+        raise InputError(f"{where}: label {most} of node {np.argmax(labels)}: {most + 1} classes > {limit}")
     return max(most + 1, named)
 
 
 def _edges(edges: Edges, nodes: int, options: Options, where: str) -> tuple[np.ndarray, ...]:
-    """What `build` takes: with reverses, if asked for; weights that are all 1 are none."""
+    """Return edges as `build` takes them, with reverses if asked for; weights that are all 1 are left out."""
     from hetjax.casts import numbers  # takes a while, as pyarrow does
 
     check_some(edges, nodes, where)
@@ -131,7 +131,7 @@ def check_some(edges: Edges, nodes: int, place: str | Path) -> None:
 
 
 def undirected(edges: Edges, nodes: int) -> Edges:
-    """The edges and their reverses, each once, sorted by target and source.
+    """Return the edges and their reverses, each once, sorted by target and source.
 
     An edge that is given keeps its weight, the first if it is given more than once; a reverse that is not has its edge's.
     """
@@ -142,7 +142,7 @@ def undirected(edges: Edges, nodes: int) -> Edges:
 
 
 def _features(matrix: np.ndarray, options: Options, where: str) -> np.ndarray:
-    """`[nodes, width]` of the smallest type that is exact, or divided by the sums of rows."""
+    """Return features `[nodes, width]` of the smallest type that is exact, or divided by the sums of rows."""
     from hetjax.casts.numbers import narrowed  # takes a while, as pyarrow does
 
     if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
@@ -153,7 +153,7 @@ def _features(matrix: np.ndarray, options: Options, where: str) -> np.ndarray:
 
 
 def _normalised(matrix: np.ndarray) -> np.ndarray:
-    """Every row divided by its sum; where that is 0 the row is zeros."""
+    """Return every row divided by its sum; where that is 0 the row is zeros."""
     result = np.empty(matrix.shape, np.float32)
     rows = max(1, AT_ONCE // max(1, matrix.shape[1]))
     for start in range(0, len(matrix), rows):

@@ -1,4 +1,4 @@
-"""From the `data` section of a configuration to a graph."""
+"""Opening of a graph, as the `data` section of a configuration says."""
 
 import os
 from collections.abc import Collection, Mapping
@@ -24,7 +24,7 @@ from hetjax.system.logs import counted
 
 
 class Ahead:
-    """What is known of a graph before it is opened, because its statistics were looked at.
+    """Knowledge of a graph before it is opened, from a look at its statistics.
 
     Attributes:
       graph: as it was read, to be taken once; after that it is not kept here. None of a store, which is opened again.
@@ -39,7 +39,7 @@ class Ahead:
         self.normalised: Mapping[str, np.ndarray] = {}
 
     def take(self, data: Data) -> tuple[HetGraph | None, Mapping[str, np.ndarray]]:
-        """The graph and its normalised features, if it is that of the same files, read alike."""
+        """Return the graph and its normalised features, if it is that of the same files, read alike."""
         taken = self.graph, self.normalised
         self.graph, self.normalised = None, {}
         return taken if self.data == as_read(data) else (None, {})
@@ -59,7 +59,7 @@ def load(data: Data, ahead: Ahead | None = None, target: str = "") -> HetGraph:
 
 
 def read_ahead(data: Data, target: str = "") -> tuple[HetGraph, Ahead]:
-    """The graph as it is read, without what is made of its features; and what `load` takes instead of reading it again.
+    """Return the graph as it is read, without what is made of its features, and what `load` takes instead of reading it again.
 
     Args:
       target: as of `load`.
@@ -72,18 +72,18 @@ def read_ahead(data: Data, target: str = "") -> tuple[HetGraph, Ahead]:
 
 
 def without_metapaths(data: Data) -> Data:
-    """The same graph, of which no metapaths are made."""
+    """Return the same options without metapaths."""
     return replace(data, metapath_hops=0, metapath_label_hops=0, metapath_one_hot=False)
 
 
 def as_read(data: Data) -> Data:
-    """The same files, of which nothing is made after they were read."""
+    """Return the options of the same files, of which nothing is made after they were read."""
     kept = data.normalize_features if data.normalize_features == "row" else "none"
     return replace(without_metapaths(data), normalize_features=kept, label_inputs=False)
 
 
 def makes(data: Data) -> bool:
-    """Whether a graph is changed after it was read."""
+    """Tell whether a graph is changed after it was read."""
     return data != as_read(data)
 
 
@@ -94,7 +94,7 @@ def made(
     features: Collection[str] | None = None,
     normalised: Mapping[str, np.ndarray] | None = None,
 ) -> HetGraph:
-    """The graph with what is made of it after it was read, as `data` says.
+    """Return the graph with what is made of it after it was read, as `data` says.
 
     Args:
       like: the graph that was trained on, if this is another: its statistics and its ways of propagation are used.
@@ -121,7 +121,7 @@ def _chosen(graph: HetGraph, data: Data, target: str) -> HetGraph:
 
 
 def load_abstract(data: Data, ahead: Ahead | None = None, target: str = "") -> HetGraph:
-    """The graph as `load` gives it; of a store labels and splits alone are opened, the rest is there in shape alone.
+    """Return the graph as `load` gives it. Of a store labels and splits alone are opened; the rest is there in shape alone.
 
     Raises:
       InputError: as `load`.
@@ -140,7 +140,7 @@ def load_abstract(data: Data, ahead: Ahead | None = None, target: str = "") -> H
 
 
 def load_some(data: Data, relations: Collection[Relation], features: Collection[str], target: str = "") -> HetGraph:
-    """Some relations of a store and the features of some types; no file of others is opened, unless `data` makes something of what was read.
+    """Return some relations of a store and the features of some types. No file of others is opened, unless `data` makes something of what was read.
 
     Raises:
       InputError: as `load`.
@@ -158,9 +158,9 @@ def load_some(data: Data, relations: Collection[Relation], features: Collection[
 
 
 def _read(data: Data) -> HetGraph:
-    own = owners.reader_options(data)
+    options = owners.reader_options(data)
     if data.format == "synthetic":
-        return synthetic.generate(own.schema, own.scale, own.classes or None, own.seed)
+        return synthetic.generate(options.schema, options.scale, options.classes or None, options.seed)
     path = _path(data)
     signs.check(path, data.format)
     if data.format == "store":
@@ -171,27 +171,34 @@ def _read(data: Data) -> HetGraph:
         return graph
     with reading(path):
         if data.format == "hgb":
-            return hgb.read(path, own.validation_fraction, own.split_seed)
+            return hgb.read(path, options.validation_fraction, options.split_seed)
         if data.format == "ogb":
             from hetjax.datasets import ogb  # takes a while, as pyarrow does
 
-            return ogb.read(path, _homogeneous(data, own), own.reverse)
+            return ogb.read(path, _homogeneous(data, options), options.reverse)
         if data.format == "mag240m":
-            return npy_tree.mag240m(path, own.reverse)
+            return npy_tree.mag240m(path, options.reverse)
         if data.format == "igb":
-            return npy_tree.igb(path, own.labels, own.reverse)
+            return npy_tree.igb(path, options.labels, options.reverse)
         if data.format in ("npz", "edges"):
-            return (npz if data.format == "npz" else edges).read(path, _homogeneous(data, own))
-        return rdf.read(path, **vars(own))
+            return (npz if data.format == "npz" else edges).read(path, _homogeneous(data, options))
+        return rdf.read(path, **vars(options))
 
 
-def _homogeneous(data: Data, own: Arrays) -> Options:
-    split = Split(own.split, own.split_seed, own.split_shares, own.split_per_class, own.split_number, own.section)
-    return Options(own.undirected, own.edge_weights, data.normalize_features, split)
+def _homogeneous(data: Data, options: Arrays) -> Options:
+    split = Split(
+        options.split,
+        options.split_seed,
+        options.split_shares,
+        options.split_per_class,
+        options.split_number,
+        options.section,
+    )
+    return Options(options.undirected, options.edge_weights, data.normalize_features, split)
 
 
 def source(data: Data) -> Path | None:
-    """The file or folder that a graph is read from; None of one that is generated.
+    """Return the file or folder that a graph is read from; None of one that is generated.
 
     Raises:
       InputError: it is not there.
@@ -215,7 +222,7 @@ def _path(data: Data) -> Path:
 
 
 def outline(graph: HetGraph) -> str:
-    """The sizes of a graph, in words."""
+    """Return the sizes of a graph, in words."""
     schema = graph.schema
     counts = {"node type": len(schema.nodes), "relation": len(schema.relations)}
     counts |= {"node": sum(schema.nodes.values()), "edge": graph.edges}

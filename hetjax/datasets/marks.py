@@ -15,14 +15,14 @@ STEP = 64  # bytes
 def load(context: Any, builder: Any, signature: Any, args: Any, kind: Any) -> Any:
     """Load a value of a kind from a text at a byte, whatever its alignment."""
     data = context.make_array(signature.args[0])(context, builder, args[0]).data
-    made = builder.load(builder.bitcast(builder.gep(data, [args[1]]), kind.as_pointer()))
-    made.align = 1
-    return made
+    value = builder.load(builder.bitcast(builder.gep(data, [args[1]]), kind.as_pointer()))
+    value.align = 1
+    return value
 
 
 @intrinsic
 def trailing_zeros(context: Any, word: Any) -> tuple[Any, Callable]:
-    """The place of the lowest bit that is set."""
+    """Return the place of the lowest bit that is set."""
 
     def build(context, builder, signature, args):
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
@@ -32,7 +32,7 @@ def trailing_zeros(context: Any, word: Any) -> tuple[Any, Callable]:
 
 @intrinsic
 def quotes_and_ends(context: Any, text: Any, at: Any) -> tuple[Any, Callable]:
-    """Which of 64 bytes of a text from `at` are quotes or line ends: a bit each, the first as the lowest."""
+    """Return the quotes and line ends among 64 bytes of a text from `at`: a bit each, the first as the lowest."""
 
     def build(context, builder, signature, args):
         kind = ir.VectorType(EIGHT_BITS, STEP)

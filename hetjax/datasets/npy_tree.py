@@ -25,7 +25,7 @@ LABELLED = {(269346174, "19"): 227130858, (269346174, "2K"): 157675969}  # first
 
 
 class Layout(NamedTuple):
-    """How a tree is laid out.
+    """The layout of a tree.
 
     Attributes:
       separator: between the parts of a relation's name.
@@ -39,7 +39,7 @@ class Layout(NamedTuple):
 
 
 def mag240m(folder: str | Path, reverse: bool = True) -> HetGraph:
-    """MAG240M, of the folder that holds `processed`.
+    """Return the layout of MAG240M, in the folder that holds `processed`.
 
     Papers until 2018 train and those of 2019 validate, as published; the labels of later ones are not, so nothing tests. Of
     authors and institutions there are as many as the largest id in an edge says. `meta.pt` and `split_dict.pt`, which are
@@ -53,14 +53,17 @@ def mag240m(folder: str | Path, reverse: bool = True) -> HetGraph:
     years = load_array(processed / PAPER / "node_year.npy")
     if years.shape != labels.shape:
         raise InputError(f"{processed / PAPER / 'node_year.npy'}: {years.shape} != {labels.shape} of node_label.npy")
-    known = np.flatnonzero(labels != UNLABELLED)
-    splits = {"train": known[years[known] <= LAST_TRAINING_YEAR], "validation": known[years[known] == VALIDATION_YEAR]}
+    labelled = np.flatnonzero(labels != UNLABELLED)
+    splits = {
+        "train": labelled[years[labelled] <= LAST_TRAINING_YEAR],
+        "validation": labelled[years[labelled] == VALIDATION_YEAR],
+    }
     layout = Layout("___", _rows_of_ends, lambda file, width: load_array(file))
     return _read(processed, layout, labels, splits, reverse)
 
 
 def igb(folder: str | Path, labels: str = "19", reverse: bool = True) -> HetGraph:
-    """IGB or IGB-HET of any size, of the folder that holds `processed`.
+    """Return the layout of IGB or IGB-HET of any size, in the folder that holds `processed`.
 
     The first 60 % of the labelled papers train, the next 20 % validate, and the others test, as in IGB's loader. The large
     sizes have arrays without a header: float32, features 1024 wide.
@@ -76,9 +79,9 @@ def igb(folder: str | Path, labels: str = "19", reverse: bool = True) -> HetGrap
     found = _labels(_raw_or_npy(file, 0), file)
     if (len(found), labels) in LABELLED:
         found[LABELLED[len(found), labels] :] = UNLABELLED
-    known = np.flatnonzero(found != UNLABELLED)
-    train, validation = (int(len(known) * share) for share in SHARES)
-    splits = {"train": known[:train], "validation": known[train:validation], "test": known[validation:]}
+    labelled = np.flatnonzero(found != UNLABELLED)
+    train, validation = (int(len(labelled) * share) for share in SHARES)
+    splits = {"train": labelled[:train], "validation": labelled[train:validation], "test": labelled[validation:]}
     return _read(processed, Layout("__", _columns_of_ends, _raw_or_npy), found, splits, reverse)
 
 
@@ -104,7 +107,7 @@ def _read(processed: Path, layout: Layout, labels: np.ndarray, splits: dict, rev
 
 
 def _largest(edges: BothWays, node_type: str) -> int:
-    """The largest id of a type in any edge; -1 if there is none."""
+    """Return the largest id of a type in any edge; -1 if there is none."""
     sides = [(r, side) for r in edges for side in (0, 1) if (r.source, r.target)[side] == node_type]
     return max((int(edges[r][side].max(initial=-1)) for r, side in sides), default=-1)
 
@@ -127,7 +130,7 @@ def _columns_of_ends(pairs: np.ndarray, file: Path) -> tuple[np.ndarray, np.ndar
 
 
 def _raw_or_npy(file: Path, width: int) -> np.ndarray:
-    """A `.npy`, or float32 without a header, `[rows, width]`, or `[rows]` if `width` is 0; mapped."""
+    """Return a `.npy`, or float32 without a header, `[rows, width]`, or `[rows]` if `width` is 0; mapped."""
     with reading(file), open_regular(file) as stream:
         if stream.read(len(MAGIC)) == MAGIC:
             return load_array(file)
@@ -138,7 +141,7 @@ def _raw_or_npy(file: Path, width: int) -> np.ndarray:
 
 
 def _labels(given: np.ndarray, file: Path) -> np.ndarray:
-    """Class numbers int32 `[papers]`, -1 for NaN and below 0."""
+    """Return class numbers int32 `[papers]`, -1 for NaN and below 0."""
     if given.ndim != 1 or given.dtype.kind not in "iuf":
         raise InputError(f"{file}: {given.dtype} {given.shape}, and should be numbers (papers,)")
     values = np.where(np.isfinite(given) & (given >= 0), given, UNLABELLED)

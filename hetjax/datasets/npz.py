@@ -84,17 +84,17 @@ class Archive:
         return name in self.members
 
     def place(self, name: str) -> str:
-        """What an error about an array begins with."""
+        """Return the beginning of an error about an array."""
         return f"{self.path}: {name}"
 
     def array(self, name: str, kinds: str, *shapes: tuple[int | str, ...], why: str = "") -> np.ndarray:
-        """An array whose dtype is of one of `kinds`, and whose shape is one of these, as `why` says; words stand for any number."""
+        """Return an array whose dtype is of one of `kinds`, and whose shape is one of these, as `why` says; words stand for any number."""
         place = self.place(name)
         with reading(place):
             data = self.zip.read(self.members[name])
-            about = npy.header(data[: npy.LONGEST_HEADER], len(data), place)
-            order: Literal["C", "F"] = "F" if about.fortran else "C"
-            values: np.ndarray = np.ndarray(about.shape, about.dtype, data, about.start, order=order)
+            header = npy.header(data[: npy.LONGEST_HEADER], len(data), place)
+            order: Literal["C", "F"] = "F" if header.fortran else "C"
+            values: np.ndarray = np.ndarray(header.shape, header.dtype, data, header.start, order=order)
         if values.dtype.kind not in kinds or not any(_fits(values.shape, shape) for shape in shapes):
             expected = " or ".join(f"({', '.join(map(str, shape))})" for shape in shapes)
             what = "texts" if kinds == "U" else "numbers" if "f" in kinds else "integers"
@@ -102,7 +102,7 @@ class Archive:
         return np.require(values, values.dtype.newbyteorder("="), "A")
 
     def texts(self, name: str) -> list[str] | None:
-        """An array of texts; None if there is none, or it has objects, which nobody unpickles."""
+        """Return an array of texts; None if there is none, or it has objects, which nobody unpickles."""
         if name not in self:
             return None
         with reading(self.place(name)), self.zip.open(self.members[name]) as stream:
@@ -128,8 +128,8 @@ class Spelling(NamedTuple):
     read: Callable[..., Any]
 
 
-def _part(archive: Archive, spellings: Sequence[Spelling], what: str, *known: int) -> Any:
-    """A part of the graph; None if none of the arrays is there that spell it."""
+def _part(archive: Archive, spellings: Sequence[Spelling], what: str, *sizes: int) -> Any:
+    """Return a part of the graph; None if none of the arrays is there that spell it."""
     found = [one for one in spellings if any(name in archive for name in one.names)]
     if not found:
         return None
@@ -138,13 +138,13 @@ def _part(archive: Archive, spellings: Sequence[Spelling], what: str, *known: in
         raise InputError(f"{archive.path}: holds {first} and {second}, and should hold one kind of {what}")
     for name in found[0].names:
         if name not in archive:
-            there = next(name for name in found[0].names if name in archive)
-            raise InputError(f"{archive.path}: lacks the array {name}, and has {there}")
-    return found[0].read(archive, found[0].names, *known)
+            present = next(name for name in found[0].names if name in archive)
+            raise InputError(f"{archive.path}: lacks the array {name}, and has {present}")
+    return found[0].read(archive, found[0].names, *sizes)
 
 
-def _required(archive: Archive, spellings: Sequence[Spelling], what: str, *known: int) -> Any:
-    part = _part(archive, spellings, what, *known)
+def _required(archive: Archive, spellings: Sequence[Spelling], what: str, *sizes: int) -> Any:
+    part = _part(archive, spellings, what, *sizes)
     if part is None:
         names = " or ".join(one.names[0] for one in spellings)
         raise InputError(
@@ -158,7 +158,7 @@ def _labels(archive: Archive, names: Sequence[str]) -> np.ndarray:
 
 
 def _rows(archive: Archive, names: Sequence[str], rows: int, why: str) -> tuple[np.ndarray, np.ndarray]:
-    """Of compressed sparse rows, the row and the column of every entry."""
+    """Return the row and the column of every entry of compressed sparse rows."""
     indptr = archive.array(names[0], INTEGERS, (rows + 1,), why=why)
     indices = archive.array(names[1], INTEGERS, ("entries",))
     if indptr[0] != 0 or indptr[-1] != len(indices):
@@ -174,7 +174,7 @@ def _rows(archive: Archive, names: Sequence[str], rows: int, why: str) -> tuple[
 
 
 def _csr_edges(archive: Archive, names: Sequence[str], nodes: int) -> Edges:
-    """Row by row the targets of each source, with weights if there is `..data`."""
+    """Return the targets of each source, row by row, with weights if there is `..data`."""
     source, target = _rows(archive, names, nodes, f", as there are {nodes} labels")
     prefix = names[0].removesuffix("indptr")
     shape, data = f"{prefix}shape", f"{prefix}data"
@@ -190,7 +190,7 @@ def _listed_edges(archive: Archive, names: Sequence[str], nodes: int) -> Edges:
 
 
 def _csr_features(archive: Archive, names: Sequence[str], nodes: int) -> np.ndarray:
-    """Dense, of the smallest type that is exact; nodes that `feat_rows` does not list have zeros."""
+    """Return dense features of the smallest type that is exact; nodes that `feat_rows` does not list have zeros."""
     from hetjax.casts.numbers import narrowed  # takes a while, as pyarrow does
 
     rows, width = map(int, archive.array(names[3], INTEGERS, (2,)))
@@ -229,7 +229,7 @@ def _splits(archive: Archive, names: Sequence[str]) -> Shipped:
 
 
 def _chosen(archive: Archive, name: str) -> np.ndarray:
-    """The ids or the masks of a split; a mask of 0 and 1 in numbers is one of truth values, by the array's name."""
+    """Return the ids or the masks of a split; a mask of 0 and 1 in numbers is one of truth values, by the array's name."""
     from hetjax.casts.column import as_column  # takes a while, as pyarrow does
     from hetjax.casts.splits import as_mask
 

@@ -89,7 +89,7 @@ def _ends(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _pairs(folder: Path, count: int) -> np.ndarray:
-    """Source and target of every edge, int64 `[edges, 2]`."""
+    """Return source and target of every edge, int64 `[edges, 2]`."""
     file = folder / "edge.csv.gz"
     pairs = csv_arrays.matrix(file) if count else np.empty((0, 2), np.int64)
     if pairs.shape != (count, 2):
@@ -100,7 +100,7 @@ def _pairs(folder: Path, count: int) -> np.ndarray:
 
 
 def _features(folder: Path, count: int) -> np.ndarray | None:
-    """Float32 `[nodes, width]`; None if there are none."""
+    """Return features, float32 `[nodes, width]`; None if there are none."""
     file = folder / "node-feat.csv.gz"
     if not file.exists():
         return None
@@ -111,7 +111,7 @@ def _features(folder: Path, count: int) -> np.ndarray | None:
 
 
 def _labels(given: np.ndarray, count: int, folder: Path) -> tuple[np.ndarray, int]:
-    """Class numbers int32 `[nodes]`, -1 where there is none; and how many classes there are."""
+    """Return class numbers int32 `[nodes]`, -1 where there is none, and the number of classes."""
     place = folder / "node-label.csv.gz"
     if given.shape != (count, 1):
         raise InputError(f"{place}: {given.shape} != ({count}, 1) of the nodes")
@@ -124,7 +124,7 @@ def _labels(given: np.ndarray, count: int, folder: Path) -> tuple[np.ndarray, in
 
 
 def _several_labels(given: np.ndarray, count: int, folder: Path) -> np.ndarray:
-    """0 and 1, int8 `[nodes, tasks]`, as of ogbn-proteins; rows of -1 where nothing is known."""
+    """Return 0 and 1, int8 `[nodes, tasks]`, as of ogbn-proteins; rows of -1 where nothing is known."""
     place = folder / "node-label.csv.gz"
     if len(given) != count or not (np.isnan(given) | (given == 0) | (given == 1)).all():
         raise InputError(
@@ -134,7 +134,7 @@ def _several_labels(given: np.ndarray, count: int, folder: Path) -> np.ndarray:
 
 
 def _labelled(file: Path) -> str:
-    """The node type that has labels."""
+    """Return the node type that has labels."""
     marked = [name for name, cells in csv_arrays.table(file).items() if cells[0].lower() == "true"]
     if len(marked) != 1:
         raise InputError(f"{file}: node types with labels: {', '.join(marked) or 'none'}, and there should be one")
@@ -161,14 +161,14 @@ def _classes(folder: Path, count: int) -> Ids | None:
 
 
 def _only(values: np.ndarray, where: Path) -> int:
-    """The one number of one graph."""
+    """Return the one number of one graph."""
     if values.size != 1 or values.flat[0] < 0:
         raise InputError(f"{where}: counts of {values.size} graphs, and there should be one")
     return int(values.flat[0])
 
 
 def _part(name: str, where: Path) -> str:
-    """A name that is part of a path, and of no other folder's."""
+    """Return a name that is part of a path, and of no other folder's."""
     if "/" in name or "\0" in name or name in ("", ".", ".."):
         raise InputError(f"{where}: {name[:80]!r} is no name of a node type or relation")
     return name

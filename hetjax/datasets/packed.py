@@ -1,4 +1,4 @@
-"""Packed data: how much may come out of a file, so that a small one cannot fill the memory or take hours to read."""
+"""Bounds on packed data: how much may come out of a file, so that a small one cannot fill the memory or take hours to read."""
 
 from typing import Protocol
 
@@ -15,7 +15,7 @@ def check(packed: int, unpacked: int) -> None:
 
 
 class Readable(Protocol):
-    """What bytes can be read from."""
+    """A source that bytes can be read from."""
 
     def read(self, size: int = -1, /) -> bytes: ...
 

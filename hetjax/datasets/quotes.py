@@ -74,7 +74,7 @@ BOM = b"\xef\xbb\xbf"
 
 
 class Misquoted(InputError):
-    """What is wrong with a quote, and where in the text it opens, and perhaps is closed, in bytes."""
+    """An error about a quote, with the places in the text at which it opens and perhaps is closed, in bytes."""
 
     def __init__(self, opened: int, words: str, closed: int | None = None):
         super().__init__(words)
@@ -82,7 +82,7 @@ class Misquoted(InputError):
 
 
 def line_at(stream: Any, place: int) -> int:
-    """The number, from 1, of the line in which a byte of a stream lies; `\\n`, `\\r\\n` and `\\r` end lines."""
+    """Return the number, from 1, of the line in which a byte of a stream lies; `\n`, `\r\n` and `\r` end lines."""
     line, before = 1, b""
     while place > 0 and (piece := bytes(stream.read(min(place, AT_ONCE)))):
         line += piece.count(b"\n") + piece.count(b"\r") - (before + piece).count(b"\r\n")
@@ -92,7 +92,7 @@ def line_at(stream: Any, place: int) -> int:
 
 @compiled
 def _check(text, separator, start, state):
-    """Go through some text, which begins `start` bytes after the first; where a quoted cell goes on after its quote, or -1."""
+    """Check some text, which begins `start` bytes after the first; return where a quoted cell goes on after its quote, or -1."""
     size, quoted, spans, rows = len(text), state[MODE] == QUOTED, state[SPANS], state[ROWS]
     opened, first, before, later = state[OPENED], state[FIRST], state[BEFORE], 0
     if state[MODE] == CLOSED and size:
@@ -131,7 +131,7 @@ def _check(text, separator, start, state):
 
 @compiled
 def _after_quote(text, after, separator):
-    """Where to look further after a quote within quotes: one byte on if that is doubled; -1 if what follows may not."""
+    """Return the place to look further after a quote within quotes: one byte on if that is doubled; -1 if what follows may not."""
     if after == len(text):
         return after
     if text[after] == QUOTE:
@@ -142,7 +142,7 @@ def _after_quote(text, after, separator):
 
 @compiled
 def _last_marks(text, at):
-    """As `quotes_and_ends` of fewer than 64 bytes."""
+    """Return the quotes and line ends of fewer than 64 bytes, as `quotes_and_ends` does."""
     marks = np.uint64(0)
     for place in range(at, len(text)):
         if text[place] == QUOTE or text[place] == LINE or text[place] == RETURN:

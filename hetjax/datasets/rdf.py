@@ -113,7 +113,7 @@ def _find_triples(folder: Path) -> Path:
 
 
 def _read_triples(file: Path, literals: str, exclude: Sequence[str]):
-    """Distinct triples as `{predicate: [(subject, object), ...]}` over term numbers, and the number of every term."""
+    """Return distinct triples as `{predicate: [(subject, object), ...]}` over term numbers, and the number of every term."""
     number: dict = {}
     triples: dict[str, dict] = defaultdict(dict)
     with reading(file), open_regular(file) as raw:
@@ -150,19 +150,19 @@ def _read_triples(file: Path, literals: str, exclude: Sequence[str]):
 
 
 def _name(term) -> object:
-    """What identifies a term: the IRI of a resource as a string, the term itself of a blank node or literal."""
+    """Return the identity of a term: the IRI of a resource as a string, the term itself of a blank node or literal."""
     return term.value if isinstance(term, pyoxigraph.NamedNode) else term
 
 
 def _local_names(predicates) -> dict[str, str]:
-    """A short name per predicate IRI; the whole IRI where two would get the same."""
+    """Return a short name per predicate IRI; the whole IRI where two would get the same."""
     short = {iri: iri.replace("#", "/").rsplit("/", 1)[-1] for iri in predicates}
     times = Counter(short.values())
     return {iri: name if name and times[name] == 1 else iri for iri, name in short.items()}
 
 
 def _read_split(file: Path) -> list[tuple[str, str]]:
-    """`(subject IRI, label)` per row; the label's column is the one whose name begins with `label`."""
+    """Return `(subject IRI, label)` per row; the label's column is the one whose name begins with `label`."""
     with reading(file), io.TextIOWrapper(open_regular(file), "utf-8", newline="") as stream:
         reader = csv.reader(stream, delimiter="\t", strict=True)
         try:
@@ -185,7 +185,7 @@ def _read_split(file: Path) -> list[tuple[str, str]]:
 
 
 def _node_types(triples, number, node_types: str, labelled: set[str]) -> list[str]:
-    """The node type of every term, in the order of their numbers."""
+    """Return the node type of every term, in the order of their numbers."""
     types = [LITERAL if isinstance(term, pyoxigraph.Literal) else RESOURCE for term in number]
     if node_types == "one":
         return types
@@ -204,7 +204,7 @@ def _node_types(triples, number, node_types: str, labelled: set[str]) -> list[st
 
 
 def _edges(triples, types: list[str], number: np.ndarray) -> dict[Relation, np.ndarray]:
-    """`[edges, 2]` source and target ids per relation; a predicate between several pairs of types gives several."""
+    """Return `[edges, 2]` source and target ids per relation; a predicate between several pairs of types gives several."""
     code = {name: i for i, name in enumerate(dict.fromkeys(types))}
     names, codes = list(code), np.array([code[name] for name in types])
     edges = {}

@@ -53,7 +53,7 @@ class Shape:
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     def relations(self, scale: float = 1.0) -> dict[Relation, int]:
-        """Number of edges per relation, reverses included; each relation is followed by its reverse, if it has one."""
+        """The number of edges per relation, reverses included; each relation is followed by its reverse, if it has one."""
         counts = {}
         for names, full in self.edges.items():
             relation, count = Relation(*names), round(full * scale)
@@ -64,7 +64,7 @@ class Shape:
         return counts
 
     def schema(self, scale: float = 1.0, classes: int | None = None) -> Schema:
-        """The schema at a fraction (or a multiple) of the size; no type has fewer than `LEAST_NODES` nodes."""
+        """Return the schema at a fraction (or a multiple) of the size; no type has fewer than `LEAST_NODES` nodes."""
         nodes = {name: max(LEAST_NODES, round(count * scale)) for name, count in self.nodes.items()}
         return Schema(nodes, tuple(self.relations()), self.target, self.classes if classes is None else classes)
 

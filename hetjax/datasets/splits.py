@@ -1,4 +1,4 @@
-"""Dividing labelled nodes, where a data set does not, or not whole, or not as one wants them."""
+"""Division of labelled nodes into splits, where a data set does not, or not whole, or not as one wants them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Shipped = Mapping[str, tuple[str, np.ndarray]]  # by the name of a split: the pl
 
 @dataclass(frozen=True)
 class Split:
-    """Which of the labelled nodes train, validate and test.
+    """The rule by which labelled nodes train, validate and test.
 
     Attributes:
       kind: `public`: as the files say; `random`: by shares of the nodes; `shchur`: so many nodes of every class, the protocol
@@ -45,7 +45,7 @@ def hold_out(train: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray,
 
 
 def divide(labels: np.ndarray, split: Split, shipped: Shipped, where: str) -> dict[str, np.ndarray]:
-    """The ids of each split, in their order where they are drawn as shares.
+    """Return the ids of each split, in their order where they are sampled as shares.
 
     Args:
       labels: as in `HetGraph`.
@@ -59,17 +59,17 @@ def divide(labels: np.ndarray, split: Split, shipped: Shipped, where: str) -> di
     if split.kind == "public":
         return _public(shipped, len(labels), split, where)
     first = labels if labels.ndim == 1 else labels[:, 0]
-    known = np.flatnonzero((first != UNLABELLED) & (first == first))  # NaN is not itself
-    keys = np.random.Philox(split.seed).random_raw(len(known))
+    labelled = np.flatnonzero((first != UNLABELLED) & (first == first))  # NaN is not itself
+    keys = np.random.Philox(split.seed).random_raw(len(labelled))
     if split.kind == "random":
-        ends = [round(len(known) * min(1.0, sum(split.shares[: k + 1]))) for k in range(len(SPLITS))]
-        among = [np.zeros(len(known), bool), *(_smallest(keys, end) for end in ends)]
-        return {name: known[now & ~before] for name, before, now in zip(SPLITS, among, among[1:])}
-    return _per_class(labels, known[np.argsort(keys, kind="stable")], split, where)
+        ends = [round(len(labelled) * min(1.0, sum(split.shares[: k + 1]))) for k in range(len(SPLITS))]
+        among = [np.zeros(len(labelled), bool), *(_smallest(keys, end) for end in ends)]
+        return {name: labelled[now & ~before] for name, before, now in zip(SPLITS, among, among[1:])}
+    return _per_class(labels, labelled[np.argsort(keys, kind="stable")], split, where)
 
 
 def _smallest(keys: np.ndarray, count: int) -> np.ndarray:
-    """Which are the smallest so many, and of equal ones the first: bool `[keys]`."""
+    """Return a mask of the smallest `count` keys, and of equal ones the first: bool `[keys]`."""
     if count >= len(keys):
         return np.ones(len(keys), bool)
     end = np.partition(keys, count)[count]
@@ -118,7 +118,7 @@ def _public(shipped: Shipped, nodes: int, split: Split, where: str) -> dict[str,
 
 
 def _splits_of(array: np.ndarray, nodes: int, place: str) -> np.ndarray:
-    """`[splits, ids]`, or `[splits, nodes]` of bool."""
+    """Return `[splits, ids]`, or `[splits, nodes]` of bool."""
     if array.dtype.kind in "iu" and array.ndim == 1:
         return array[None]
     if array.dtype == bool and array.ndim in (1, 2) and nodes in array.shape:

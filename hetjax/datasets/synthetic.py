@@ -107,7 +107,7 @@ def _check_size(form: Shape, scale: float) -> None:
 
 
 class _Members(NamedTuple):
-    """The nodes of one type in order of rank, and who of them is in which community.
+    """The nodes of one type in order of rank, and the members of each community.
 
     Ranks are dealt out to the communities in rounds, one rank each, in an order that every round rotates at random. So
     a community's members are found by arithmetic, and its number does not tell how well connected they are.
@@ -149,14 +149,14 @@ def _relations(
 
 
 def _communities(members: _Members, classes: int) -> np.ndarray:
-    """The community of every node; int32 `[nodes]`."""
+    """Return the community of every node; int32 `[nodes]`."""
     communities = np.empty(len(members.ids), np.int32)
     _fill_communities(members, classes, communities)
     return communities
 
 
 def _features(members: _Members, classes: int, width: int, dtype: str, signal: float, purpose: np.uint64) -> np.ndarray:
-    """`[nodes, width]`, drawn in float32 some rows at a time, each chunk of rows by a generator of its own."""
+    """Return features `[nodes, width]`, drawn in float32 some rows at a time, each chunk of rows by a generator of its own."""
     communities = _communities(members, classes)
     centroids = _generator(purpose, 0).standard_normal((classes, width), np.float32) * np.float32(signal / width**0.5)
     matrix = np.empty((len(communities), width), dtype)
@@ -178,7 +178,7 @@ def _generator(purpose: np.uint64, number: int) -> np.random.Generator:
 
 
 def _splits(form: Shape, count: int, seed: int) -> dict[str, np.ndarray]:
-    """Disjoint random sets of target nodes, sized in the data set's proportions; none is empty."""
+    """Return disjoint random sets of target nodes, sized in the data set's proportions; none is empty."""
     order = np.empty(count, np.int32)
     _permute(key(seed, "splits"), order)
     splits, start, taken = {}, 0, 0
@@ -201,7 +201,7 @@ def _permute(purpose, out):
 
 @compiled
 def _turn(turns, number, classes):
-    """By how much a round is rotated: in round `number`, the community `c` gets the place `(c - turn) % classes`."""
+    """Return the rotation of a round: in round `number`, the community `c` gets the place `(c - turn) % classes`."""
     return np.int64(bits(turns, number) % np.uint64(classes))
 
 
@@ -213,13 +213,13 @@ def _fill_communities(members, classes, out):
 
 @compiled
 def _zipf(u, count, tail):
-    """A rank in `0..count - 1`, from a uniform `u`; the higher `tail`, the more often a low one."""
+    """Return a rank in `0..count - 1`, from a uniform `u`; the higher `tail`, the more often a low one."""
     return min(np.int64(count * u**tail), count - 1)
 
 
 @compiled
 def _community_at(members, rank, u, classes):
-    """The community of a rank, or, where one node serves several, one of them."""
+    """Return the community of a rank, or, where one node serves several, one of them."""
     count = len(members.ids)
     if count < classes:
         served = (classes - 1 - rank) // count + 1
@@ -229,7 +229,7 @@ def _community_at(members, rank, u, classes):
 
 @compiled
 def _zipf_within(members, community, u, tail, classes):
-    """A rank among those of a community; where one node serves several communities, that node's."""
+    """Return a rank among those of a community; where one node serves several communities, that node's."""
     count = len(members.ids)
     if count < classes:
         return (community - _turn(members.turns, 0, classes)) % classes % count

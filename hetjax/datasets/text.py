@@ -1,4 +1,4 @@
-"""Text in lines of cells between tabs, of which every number is held against the format, and not what Python takes for one.
+"""Text in lines of cells between tabs. Every number is checked against the format, and not against what Python takes for one.
 
 What is as plain as most is read many lines at a time; all else line by line, by what says where it is wrong.
 """
@@ -28,7 +28,7 @@ LONGEST_CELL = 40  # characters of a cell that an error shows, and an integer ha
 
 
 def rows(file: Source, columns: tuple[int, ...]) -> Iterator[tuple[int, list[str]]]:
-    """`(line number, cells)` of every line that is not blank."""
+    """Yield `(line number, cells)` of every line that is not blank."""
     with reading(f"{file}"), opened(file) as stream:
         yield from rows_of(stream, file, columns)
 
@@ -36,7 +36,7 @@ def rows(file: Source, columns: tuple[int, ...]) -> Iterator[tuple[int, list[str
 def rows_of(
     stream: IO[bytes], file: Source, columns: tuple[int, ...], first: int = 1
 ) -> Iterator[tuple[int, list[str]]]:
-    """`rows` of bytes, the first of which are line `first` of a file."""
+    """Yield `rows` of bytes, the first of which are line `first` of a file."""
     name = f"{file}"
     for line, row in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), start=first):
         if len(row) == LONGEST_LINE:
@@ -52,7 +52,7 @@ def rows_of(
 
 
 def blocks(stream: packed.Readable, place: str | Path) -> Iterator[tuple[int, bytes]]:
-    """The text, some whole lines at a time, each time with the number of the first."""
+    """Yield the text, some whole lines at a time, each time with the number of the first."""
     rest, line = b"", 1
     while data := stream.read(AT_ONCE):
         end = data.rfind(b"\n") + 1
@@ -69,7 +69,7 @@ def blocks(stream: packed.Readable, place: str | Path) -> Iterator[tuple[int, by
 
 
 def plain(block: bytes) -> np.ndarray | None:
-    """The first three cells of lines, int64 `[lines, 3]`, if all of them are integers, written in the usual way."""
+    """Return the first three cells of lines, int64 `[lines, 3]`, if all of them are integers, written in the usual way."""
     if not block.endswith(b"\n"):  # the file's last line
         block += b"\n"
     if not PLAIN.fullmatch(block):
@@ -89,7 +89,7 @@ def plain(block: bytes) -> np.ndarray | None:
 
 
 def opened(file: Source) -> IO[bytes]:
-    """The bytes of a file, or of a member of a zip."""
+    """Return a stream of the bytes of a file, or of a member of a zip."""
     if not file.exists():
         raise InputError(f"{file}: No such file")
     # A member of a zip gives lines slowly.
@@ -98,7 +98,7 @@ def opened(file: Source) -> IO[bytes]:
 
 
 def integer(cell: str, file: Source, line: int, what: str, count: int) -> int:
-    """The integer of a cell, from 0 to `count - 1`."""
+    """Return the integer of a cell, from 0 to `count - 1`."""
     value = whole(cell)
     if value is None:
         raise InputError(f"{file}: line {line}: {what} {shown(cell)} is not an integer")
@@ -108,19 +108,19 @@ def integer(cell: str, file: Source, line: int, what: str, count: int) -> int:
 
 
 def whole(cell: str) -> int | None:
-    """The integer that decimal digits say; Python's `int` takes more: spaces, underscores, the digits of all alphabets."""
+    """Return the integer that decimal digits say. Python's `int` takes more: spaces, underscores, the digits of all alphabets."""
     digits = cell.removeprefix("-")
     return int(cell) if digits.isascii() and digits.isdigit() and len(digits) <= LONGEST_CELL else None
 
 
 def shown(given: object) -> str:
-    """What was given, as an error shows it."""
+    """Return a given value as an error shows it."""
     text = repr(given)
     return text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}..."
 
 
 def numbers(cell: str, file: Source, line: int) -> np.ndarray:
-    """Float32 `[n]` of numbers between commas; what does not fit is infinite."""
+    """Return numbers between commas, float32 `[n]`; what does not fit is infinite."""
     digits = _digits(cell)
     if digits is not None:
         return digits
@@ -136,7 +136,7 @@ def numbers(cell: str, file: Source, line: int) -> np.ndarray:
 
 
 def _digits(cell: str) -> np.ndarray | None:
-    """Those of one digit each, as of a bag of words, all without a point or all with `.0`; None if others are among them."""
+    """Return numbers of one digit each, as of a bag of words, all without a point or all with `.0`; None if others are among them."""
     text = f"{cell},".encode()
     for words, rest in (("<u2", b","), ("<u4", b".0,")):
         if len(text) % (len(rest) + 1) == 0:

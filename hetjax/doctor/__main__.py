@@ -60,7 +60,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def of_machine(options: Options) -> Iterator[Finding]:
-    """Versions, processes, devices and memory."""
+    """Yield findings about versions, processes, devices and memory."""
     yield from system.versions()
     yield from system.processes(options)  # before jax has its devices
     yield from system.devices()
@@ -68,7 +68,7 @@ def of_machine(options: Options) -> Iterator[Finding]:
 
 
 def of_graph(data: Data, options: Options) -> Iterator[Finding | str]:
-    """The schema, and what is wrong or odd."""
+    """Yield findings about the schema, and what is wrong or odd."""
     from hetjax.datasets.load import load, outline
     from hetjax.doctor.graph import broken, odd
     from hetjax.doctor.leakage import leakage

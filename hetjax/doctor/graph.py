@@ -1,4 +1,4 @@
-"""What is wrong with a graph, and what is odd."""
+"""Faults of a graph, and its oddities."""
 
 from collections.abc import Callable, Iterator
 
@@ -17,7 +17,7 @@ HUB = 1000  # times the mean degree
 
 
 def broken(graph: HetGraph) -> Iterator[Finding]:
-    """What no training can use: ids that are no node's, numbers that are none, labels and splits that are wrong."""
+    """Find what no training can use: ids that are no node's, numbers that are none, labels and splits that are wrong."""
     for relation, csc in graph.relations.items():
         yield from _orphans(relation, csc, graph)
     for node_type, matrix in graph.features.items():
@@ -48,12 +48,12 @@ def _refused(check: Callable[[], None], remedy: str) -> Iterator[Finding]:
 
 
 def _not_finite(rows: np.ndarray) -> np.ndarray:
-    """By column."""
+    """Count the values that are not finite, int64 `[columns]`."""
     return np.count_nonzero(~np.isfinite(rows), axis=0) if rows.dtype.kind == "f" else np.zeros(rows.shape[1], np.int64)
 
 
 def odd(graph: HetGraph, layers: int) -> Iterator[Finding]:
-    """What training takes as it is, and its users may not expect.
+    """Find what training takes as it is, and its users may not expect.
 
     Args:
       graph: in which nothing is broken.
@@ -84,7 +84,7 @@ def odd(graph: HetGraph, layers: int) -> Iterator[Finding]:
 
 
 def _alone(graph: HetGraph, node_type: str) -> Iterator[Finding]:
-    """How many nodes of a type have no edge."""
+    """Find the nodes of a type that have no edge."""
     count = graph.schema.nodes[node_type]
     joined = np.zeros(count, bool)
     for relation, csc in graph.relations.items():
@@ -101,7 +101,7 @@ def _alone(graph: HetGraph, node_type: str) -> Iterator[Finding]:
 
 
 def _edges(graph: HetGraph, relation: Relation, csc: CSC) -> Iterator[Finding]:
-    """Degrees, and edges that are there twice."""
+    """Find the degrees of a relation, and edges that are there twice."""
     if not csc.edges:
         yield Finding("note", f"{relation} has no edges")
         return
@@ -128,7 +128,7 @@ def _edges(graph: HetGraph, relation: Relation, csc: CSC) -> Iterator[Finding]:
 
 
 def duplicates(csc: CSC, sources: int) -> int:
-    """How many edges have the same ends as one before them."""
+    """Count the edges that have the same ends as one before them."""
     found, start, targets = 0, 0, len(csc.indptr) - 1
     while start < targets:
         stop = max(start + 1, int(np.searchsorted(csc.indptr, csc.indptr[start] + EDGES, side="right")) - 1)
@@ -141,7 +141,7 @@ def duplicates(csc: CSC, sources: int) -> int:
 
 
 def _classes(graph: HetGraph) -> Iterator[Finding]:
-    """Classes of which no training node is."""
+    """Find classes without a training node."""
     if graph.numeric:
         return
     labels, names = graph.labels[graph.splits["train"]], graph.names.class_names(graph.schema.classes)

@@ -1,4 +1,4 @@
-"""Whether something in a graph says the label outright: a relation, or a column of features.
+"""Leakage: a relation, or a column of features, that says the label outright.
 
 What mirrors a label is often made of it: a link to the group that a person is to be put into, a count that is written after the
 fact. What is found is measured, on nodes that have a label; whether it is known when predictions are made, the user knows.
@@ -21,7 +21,7 @@ MOST = 20_000  # labelled nodes that columns are compared on, evenly spread
 
 
 def leakage(graph: HetGraph) -> Iterator[Finding]:
-    """What tells the label of nearly every node."""
+    """Find what tells the label of nearly every node."""
     nodes = np.flatnonzero(graph.labelled(np.arange(len(graph.labels))))
     if not len(nodes) or graph.numeric:
         return
@@ -38,13 +38,13 @@ def _relation(graph: HetGraph, relation: Relation, nodes: np.ndarray) -> Iterato
         return
     source, into = edges_of(graph.relations[relation])
     mine, others = (into, source) if relation.target == target else (source, into)
-    told, asked, right = by_neighbours(
+    covered, edges, right = by_neighbours(
         graph.labels, mine.astype(np.int64), others.astype(np.int64), graph.schema.classes
     )
     counts = np.bincount(graph.labels[nodes], minlength=graph.schema.classes)
-    if told < COVERED * len(nodes) or right < RIGHT * asked or right <= counts.max() * asked / len(nodes):
+    if covered < COVERED * len(nodes) or right < RIGHT * edges or right <= counts.max() * edges / len(nodes):
         return
-    words = f"{relation} mirrors the label: {told:,} of {len(nodes):,} labelled nodes share a neighbour with other labelled nodes, and along a share of {right / asked:.1%} of the edges to such neighbours the labels of these other nodes give the node's own class; the largest class has {counts.max() / len(nodes):.1%}"
+    words = f"{relation} mirrors the label: {covered:,} of {len(nodes):,} labelled nodes share a neighbour with other labelled nodes, and along a share of {right / edges:.1%} of the edges to such neighbours the labels of these other nodes give the node's own class; the largest class has {counts.max() / len(nodes):.1%}"
     yield Finding(
         "wrong",
         words,
@@ -53,7 +53,7 @@ def _relation(graph: HetGraph, relation: Relation, nodes: np.ndarray) -> Iterato
 
 
 def by_neighbours(labels: np.ndarray, nodes: np.ndarray, others: np.ndarray, classes: int) -> tuple[int, int, int]:
-    """How many labelled nodes have a neighbour of other labelled nodes, by how many edges, and how many of these tell the label.
+    """Count the labelled nodes that have a neighbour of other labelled nodes, by how many edges, and how many of these tell the label.
 
     An edge tells the class that most of the neighbour's other labelled nodes have; a tie tells nothing. Many edges of which each
     tells a little are what models learn from, and no mirror.
@@ -63,8 +63,8 @@ def by_neighbours(labels: np.ndarray, nodes: np.ndarray, others: np.ndarray, cla
       nodes, others: both ends of every edge, int64.
       classes: of the labels.
     """
-    known = labels[nodes] >= 0
-    nodes, others = nodes[known], others[known]
+    labelled = labels[nodes] >= 0
+    nodes, others = nodes[labelled], others[labelled]
     if not len(nodes):
         return 0, 0, 0
     of, places = np.unique(others, return_inverse=True)
@@ -86,7 +86,7 @@ def by_neighbours(labels: np.ndarray, nodes: np.ndarray, others: np.ndarray, cla
 
 
 def _columns(graph: HetGraph, nodes: np.ndarray) -> Iterator[Finding]:
-    """Columns of the target's features that have one class on one side, and all others on the other."""
+    """Find columns of the target's features that have one class on one side, and all others on the other."""
     matrix, labels = graph.features[graph.schema.target], graph.labels[nodes]
     marks = labels != 0 if graph.multilabel else labels[:, None] == np.arange(graph.schema.classes)
     sizes = marks.sum(axis=0)
@@ -104,7 +104,7 @@ def _columns(graph: HetGraph, nodes: np.ndarray) -> Iterator[Finding]:
 
 
 def areas_of(values: np.ndarray, marks: np.ndarray) -> np.ndarray:
-    """The area under the ROC curve of one column of values for every class, float64 `[classes]`; a tie counts half.
+    """Return the area under the ROC curve of one column of values for every class, float64 `[classes]`; a tie counts half.
 
     Args:
       values: `[nodes]`.

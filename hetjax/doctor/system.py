@@ -25,7 +25,7 @@ LIMITS = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.l
 
 
 def versions() -> Iterator[Finding]:
-    """Python and what hetjax needs, by what is installed."""
+    """Find Python's version and those of what hetjax needs, by what is installed."""
     yield Finding("fine", f"hetjax {__version__}, Python {platform.python_version()}, {platform.platform()}")
     try:
         needed = metadata.requires("hetjax") or []
@@ -58,7 +58,7 @@ def versions() -> Iterator[Finding]:
 
 
 def devices() -> Iterator[Finding]:
-    """What jax computes on: every device adds up some numbers."""
+    """Find the devices that jax computes on; every device adds up some numbers."""
     try:
         from hetjax.system.backend import Unavailable, local_devices
     except Exception as error:
@@ -109,7 +109,7 @@ def _device(device: Any) -> Finding:
 
 
 def memory() -> Iterator[Finding]:
-    """Memory, cores and disks."""
+    """Find memory, cores and disks."""
     free, total = available(), runtime.memory()
     words = (
         f"{runtime.cores()} cores, {total / GIB:.1f} GiB of memory, {free / GIB:.1f} GiB of it available"
@@ -140,12 +140,12 @@ def memory() -> Iterator[Finding]:
 
 
 def _place(what: str, place: str) -> Finding:
-    """Whether a folder, or the nearest above it that is there, can be written, and how much room its disk has."""
-    there = Path(place)
-    while not there.exists() and there != there.parent:
-        there = there.parent
-    free = shutil.disk_usage(there).free
-    if not os.access(there, os.W_OK):
+    """Find whether a folder, or the nearest above it that exists, can be written, and how much room its disk has."""
+    folder = Path(place)
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    if not os.access(folder, os.W_OK):
         return Finding(
             "wrong", f"{what} {place}, which cannot be written", "give this user the right to, or choose another folder"
         )
@@ -153,7 +153,7 @@ def _place(what: str, place: str) -> Finding:
 
 
 def available() -> int | None:
-    """Bytes of memory that can be had without swapping, as Linux says; None elsewhere."""
+    """Return the bytes of memory that can be had without swapping, as Linux says; None elsewhere."""
     try:
         match = re.search(r"^MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text(encoding="utf-8"), re.MULTILINE)
     except OSError:
@@ -162,7 +162,7 @@ def available() -> int | None:
 
 
 def cgroup_limit() -> int | None:
-    """Bytes of memory that the control group of this process may have; None: any."""
+    """Return the bytes of memory that the control group of this process may have; None: any."""
     for file in LIMITS:
         try:
             return int(file.read_text(encoding="utf-8"))
@@ -172,7 +172,7 @@ def cgroup_limit() -> int | None:
 
 
 def processes(options: Processes) -> Iterator[Finding]:
-    """What several processes need: here the name of this host, and if they are named, that they meet and add up numbers."""
+    """Find what several processes need: the name of this host here, and if processes are named, that they meet and add up numbers."""
     host = socket.gethostname()
     try:
         address = socket.gethostbyname(host)

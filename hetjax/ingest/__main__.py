@@ -76,7 +76,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def ingest(config: Configuration, options: Options, folder: Path, where: str) -> tuple[HetGraph, dict, dict]:
-    """A graph from tables, its features in arrays in `folder`; the configuration with fitted values; and edges left out, by relation.
+    """Return a graph from tables, its features in arrays in `folder`; the configuration with fitted values; and edges left out, by relation.
 
     Raises:
       InputError: for what is wrong, with file, row and column; errors of other tables are warnings before.
@@ -107,12 +107,12 @@ def ingest(config: Configuration, options: Options, folder: Path, where: str) ->
         schema = Schema({name: one.count for name, one in read.items()}, tuple(edges), target, len(classes))
         ids = Names({name: Ids(one.ids) for name, one in read.items() if one.ids is not None}, names)
         graph = build(schema, relations, features, encoded, drawn, where, ids)
-    kept = _kept(config, read, target, classes) | ({"add_reverse_edges": True} if reverse else {})
+    kept = _fitted_configuration(config, read, target, classes) | ({"add_reverse_edges": True} if reverse else {})
     return graph, kept, edges.skipped
 
 
 def _read_nodes(config: Configuration, bar: tqdm, errors: Errors) -> dict[str, Nodes]:
-    """The tables of every node type that has no error."""
+    """Return the tables of every node type that has no error."""
     given: dict[str, list[NodeTable]] = {}
     for table in config.nodes:
         given.setdefault(table.node_type, []).append(table)
@@ -124,7 +124,7 @@ def _read_nodes(config: Configuration, bar: tqdm, errors: Errors) -> dict[str, N
 
 
 def _labels(read: Nodes, target: str, table: NodeTable | None, where: str) -> tuple:
-    """As `labels.encode`, of the nodes of the target type; `table`: which has the labels, if there are some."""
+    """Return labels of the target type as `labels.encode` does; `table` has them, if there are some."""
     if table is None or table.label is None:
         log.info(f"{where}: no labels of {target!r}: a graph to predict, and not to train on")
         return labels.none(read.count)
@@ -142,7 +142,7 @@ def _write_features(read: Mapping[str, Nodes], folder: Path, bar: tqdm, errors: 
 
 
 def _keys(config: Configuration) -> list[ForeignKey]:
-    """The relations that foreign keys make."""
+    """Return the relations that foreign keys make."""
     given = [(t, column, *to) for t in config.nodes for column, to in t.foreign_keys.items()]
     ways = {"to": (False,), "from": (True,), "both": (False, True)}
     return [ForeignKey(table, column, to, turned) for table, column, to, way in given for turned in ways[way]]
@@ -167,30 +167,32 @@ def _target(config: Configuration, options: Options, where: str) -> str:
 
 
 def _size(config: Configuration, options: Options) -> int:
-    """Bytes that are read: a table of nodes twice if it has features, and once for each foreign key."""
+    """Return the bytes that are read: a table of nodes twice if it has features, and once for each foreign key."""
     times = [(t.files, 1 + bool(t.features)) for t in config.nodes]
     times += [(t.files, 1) for t in config.edges] + [(key.table.files, 1) for key in _keys(config)]
     return sum(n * sum(file.stat().st_size for file in tables.paths(files)) for files, n in times)
 
 
-def _kept(config: Configuration, read: dict[str, Nodes], target: str, classes: list[str]) -> dict[str, Any]:
-    """The configuration without what was left out, and with what was fitted: transforms of one column each, and the classes."""
+def _fitted_configuration(
+    config: Configuration, read: dict[str, Nodes], target: str, classes: list[str]
+) -> dict[str, Any]:
+    """Return the configuration without what was left out, and with what was fitted: transforms of one column each, and the classes."""
     content = {key: deepcopy(value) for key, value in config.content.items() if key in declared.TOP}
     for part, keys in (("nodes", declared.NODE), ("edges", declared.EDGE)):
-        content[part] = [{key: value for key, value in about.items() if key in keys} for about in content[part]]
-    content["edges"] = [about for about in content["edges"] if "source_id_col" in about]
-    for about, table in zip(content["nodes"], config.nodes):
-        if about.get("labels") and not table.label:
-            del about["labels"]
-        own = [column for column in read[table.node_type].columns if column.table is table]
-        if about.get("features"):
-            about["features"] = [
-                {"feature_col": c.name, "out_dtype": c.dtype, "transform": c.transform.fitted()} for c in own
+        content[part] = [{key: value for key, value in entry.items() if key in keys} for entry in content[part]]
+    content["edges"] = [entry for entry in content["edges"] if "source_id_col" in entry]
+    for entry, table in zip(content["nodes"], config.nodes):
+        if entry.get("labels") and not table.label:
+            del entry["labels"]
+        columns = [column for column in read[table.node_type].columns if column.table is table]
+        if entry.get("features"):
+            entry["features"] = [
+                {"feature_col": c.name, "out_dtype": c.dtype, "transform": c.transform.fitted()} for c in columns
             ]
-        if about.get("labels") and table.label and table.node_type == target:
-            about["labels"] = [
+        if entry.get("labels") and table.label and table.node_type == target:
+            entry["labels"] = [
                 one | {"classes": classes}
-                for one in about["labels"]
+                for one in entry["labels"]
                 if one.get("label_col") in (table.label.column, [table.label.column])
             ]
     return content

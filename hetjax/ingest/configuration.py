@@ -1,4 +1,4 @@
-"""Reads a configuration, in JSON or YAML, and checks it before any table is opened.
+"""Reader of a configuration, in JSON or YAML, which is checked before any table is opened.
 
 What is wrong, or not supported, is named with its place, `graph.json: nodes[1].features[0].transform.name`. As far as they do not
 depend on each other, all errors are found in one run.
@@ -80,7 +80,7 @@ def _check_numbers(content: Any, file: str) -> None:
 
 
 class _Reader:
-    """Reads the parts, and knows the file to name."""
+    """Reader of the parts, which knows the file to name."""
 
     def __init__(self, file: str, root: Path, leave_out: bool, look: bool):
         self.file, self.root, self.leave_out, self.look = file, root, leave_out, look
@@ -94,75 +94,75 @@ class _Reader:
             raise InputError(f"{self.file}: version {short(repr(version))} != {declared.VERSION!r}")
         given_nodes, given_edges = self._list(content, "nodes", ""), self._list(content, "edges", "")
         nodes = self._each(self._node, given_nodes)
-        named = [about.get("node_type") for about, _ in given_nodes if isinstance(about, dict)]
+        named = [entry.get("node_type") for entry, _ in given_nodes if isinstance(entry, dict)]
         types = {name for name in named if isinstance(name, str)} | {table.node_type for table in nodes}
-        edges = self._each(lambda about, place: self._edge(about, place, types), given_edges)
+        edges = self._each(lambda entry, place: self._edge(entry, place, types), given_edges)
         for table in nodes:
             for column, (other, _) in table.foreign_keys.items():
                 with self.errors.collected():
                     if other not in types:
                         where = f"{self.file}: {table.place}.foreign_keys.{column}"
                         raise InputError(f"{where}: {self._undeclared(other, types)}")
-        made = tuple(replace(edge, place=f"{self.file}: {edge.place}") for edge in edges)
+        edge_tables = tuple(replace(edge, place=f"{self.file}: {edge.place}") for edge in edges)
         reverse = content.get("add_reverse_edges", False)
         if not isinstance(reverse, bool):
             raise InputError(f"{self.file}: add_reverse_edges: {short(repr(reverse))}, and should be true or false")
         self.errors.check()
-        return Configuration(tuple(nodes), made, reverse, content, tuple(self.left_out))
+        return Configuration(tuple(nodes), edge_tables, reverse, content, tuple(self.left_out))
 
     def _each(self, read: Callable[[Any, str], Any], given: Sequence[tuple[Any, str]]) -> list:
-        """What is read of each, without those that are left out; errors are collected."""
-        made = []
-        for about, place in given:
+        """Read each, and return what is not left out; errors are collected."""
+        results = []
+        for entry, place in given:
             with self.errors.collected():
-                made.append(read(about, place))
-        return [one for one in made if one is not None]
+                results.append(read(entry, place))
+        return [one for one in results if one is not None]
 
-    def _node(self, about: Any, place: str) -> NodeTable:
-        self._keys(about, declared.NODE, ("node_type", "files", "format"), place)
-        form = self._format(about, place)
-        features = self._each(self._feature, self._list(about, "features", place))
-        known = self._each(self._label, self._list(about, "labels", place))
-        if len(known) > 1:
-            raise InputError(f"{self.file}: {place}.labels: {len(known)} labels, and hetjax predicts one")
-        given = about.get("foreign_keys") or {}
+    def _node(self, entry: Any, place: str) -> NodeTable:
+        self._keys(entry, declared.NODE, ("node_type", "files", "format"), place)
+        form = self._format(entry, place)
+        features = self._each(self._feature, self._list(entry, "features", place))
+        labels = self._each(self._label, self._list(entry, "labels", place))
+        if len(labels) > 1:
+            raise InputError(f"{self.file}: {place}.labels: {len(labels)} labels, and hetjax predicts one")
+        given = entry.get("foreign_keys") or {}
         if not isinstance(given, dict):
             raise InputError(
                 f"{self.file}: {place}.foreign_keys: {short(repr(given))}, and should be {{column: node type}}"
             )
         keys = {name: self._key(one, f"{place}.foreign_keys.{name}") for name, one in given.items()}
         return NodeTable(
-            self._text(about, "node_type", place),
-            self._files(about["files"], f"{place}.files"),
+            self._text(entry, "node_type", place),
+            self._files(entry["files"], f"{place}.files"),
             form,
-            self._text(about, "node_id_col", place) if about.get("node_id_col") is not None else None,
+            self._text(entry, "node_id_col", place) if entry.get("node_id_col") is not None else None,
             tuple(features),
-            known[0] if known else None,
+            labels[0] if labels else None,
             keys,
             place,
         )
 
     def _key(self, given: Any, place: str) -> tuple[str, str]:
-        """The node type that a foreign key refers to, and which way its edges go."""
-        about = {"node_type": given} if isinstance(given, str) else given
-        self._keys(about, {"node_type", "edges"}, ("node_type",), place)
-        way = about.get("edges", declared.WAYS[0])
+        """Return the node type that a foreign key refers to, and which way its edges go."""
+        entry = {"node_type": given} if isinstance(given, str) else given
+        self._keys(entry, {"node_type", "edges"}, ("node_type",), place)
+        way = entry.get("edges", declared.WAYS[0])
         if way not in declared.WAYS:
             raise InputError(f"{self.file}: {place}.edges: {short(repr(way))}, and may be {', '.join(declared.WAYS)}")
-        return self._text(about, "node_type", place), way
+        return self._text(entry, "node_type", place), way
 
-    def _edge(self, about: Any, place: str, types: set[str]) -> EdgeTable | None:
+    def _edge(self, entry: Any, place: str, types: set[str]) -> EdgeTable | None:
         for key, what in (("features", "features of edges"), ("labels", "labels of edges")):
-            if isinstance(about, dict) and about.get(key):
+            if isinstance(entry, dict) and entry.get(key):
                 self._unsupported(f"{place}.{key}", what)
         ends = ("source_id_col", "dest_id_col")
-        if isinstance(about, dict) and not any(end in about for end in ends):
+        if isinstance(entry, dict) and not any(end in entry for end in ends):
             hint = "; edges need source_id_col and dest_id_col"
             self._unsupported(place, "a table of edges without ids", hint)
             return None
         required = ("relation", "files", "format", *ends)
-        self._keys(about, declared.EDGE | {"features", "labels"}, required, place)
-        parts = about["relation"]
+        self._keys(entry, declared.EDGE | {"features", "labels"}, required, place)
+        parts = entry["relation"]
         if not isinstance(parts, list) or len(parts) != 3 or not all(isinstance(part, str) for part in parts):
             raise InputError(
                 f"{self.file}: {place}.relation: {short(repr(parts))}, and should be [source, name, target]"
@@ -172,16 +172,16 @@ class _Reader:
                 raise InputError(f"{self.file}: {place}.relation: {self._undeclared(end, types)}")
         return EdgeTable(
             Relation(*parts),
-            self._files(about["files"], f"{place}.files"),
-            self._format(about, place),
-            self._text(about, "source_id_col", place),
-            self._text(about, "dest_id_col", place),
-            self._text(about, "weight_col", place) if "weight_col" in about else None,
+            self._files(entry["files"], f"{place}.files"),
+            self._format(entry, place),
+            self._text(entry, "source_id_col", place),
+            self._text(entry, "dest_id_col", place),
+            self._text(entry, "weight_col", place) if "weight_col" in entry else None,
             place,
         )
 
-    def _format(self, about: dict, place: str) -> Format:
-        given, where = about["format"], f"{place}.format"
+    def _format(self, entry: dict, place: str) -> Format:
+        given, where = entry["format"], f"{place}.format"
         self._keys(given, declared.FORMAT, ("name",), where)
         if given["name"] not in declared.FORMATS:
             raise InputError(
@@ -199,7 +199,7 @@ class _Reader:
         return Format(given["name"], separator, tuple(map(str, nulls)), encoding, explicit)
 
     def _encoding(self, given: dict, where: str) -> str:
-        """The name of an encoding of texts that Python has."""
+        """Return the name of an encoding of texts that Python has."""
         name = given.get("encoding", "utf8")
         try:
             found = codecs.lookup(name) if isinstance(name, str) else None
@@ -211,43 +211,45 @@ class _Reader:
             raise InputError(f"{self.file}: {where}.encoding: {short(repr(name), 80)} is no encoding")
         return "utf8" if found.name in ("utf-8", "utf-8-sig") else name
 
-    def _feature(self, about: Any, place: str) -> Feature | None:
-        transform = (isinstance(about, dict) and about.get("transform")) or {}
+    def _feature(self, entry: Any, place: str) -> Feature | None:
+        transform = (isinstance(entry, dict) and entry.get("transform")) or {}
         if not isinstance(transform, dict) or not isinstance(transform.get("name", ""), str | None):
             raise InputError(f'{self.file}: {place}.transform: {short(repr(transform))}, and should be {{"name": ...}}')
         if transform.get("name") not in TRANSFORMS:
-            known = ", ".join(map(str, filter(None, TRANSFORMS)))
+            names = ", ".join(map(str, filter(None, TRANSFORMS)))
             what = f"transform {short(repr(transform['name']))}"
-            self._unsupported(f"{place}.transform.name", what, f"; known are {known}")
+            self._unsupported(f"{place}.transform.name", what, f"; known are {names}")
             return None
-        self._keys(about, declared.FEATURE, ("feature_col",), place)
-        columns = about["feature_col"]
-        columns = (columns,) if isinstance(columns, str) else self._several(about, "feature_col", place, str)
+        self._keys(entry, declared.FEATURE, ("feature_col",), place)
+        columns = entry["feature_col"]
+        columns = (columns,) if isinstance(columns, str) else self._several(entry, "feature_col", place, str)
         if not columns:
             raise InputError(f"{self.file}: {place}.feature_col: no column")
-        dtype = about.get("out_dtype", "float32")
+        dtype = entry.get("out_dtype", "float32")
         if dtype not in declared.DTYPES:
             raise InputError(
                 f"{self.file}: {place}.out_dtype: {short(repr(dtype))}, and may be {', '.join(declared.DTYPES)}"
             )
         where = f"{place}.transform"
         self._keys(transform, {"name"} | TRANSFORMS[transform.get("name")].KEYS, (), where)
-        made = Feature(tuple(columns), transform, "float32" if dtype == "float64" else dtype, f"{self.file}: {where}")
-        make(made.transform, made.place)  # which checks its options
-        return made
+        feature = Feature(
+            tuple(columns), transform, "float32" if dtype == "float64" else dtype, f"{self.file}: {where}"
+        )
+        make(feature.transform, feature.place)  # which checks its options
+        return feature
 
-    def _label(self, about: Any, place: str) -> Label | None:
-        task = about.get("task_type") if isinstance(about, dict) else None
+    def _label(self, entry: Any, place: str) -> Label | None:
+        task = entry.get("task_type") if isinstance(entry, dict) else None
         if task not in (None, "classification"):
             self._unsupported(f"{place}.task_type", f"task {short(repr(task))}", "; classification is")
             return None
-        self._keys(about, declared.LABEL, ("label_col", "task_type"), place)
-        shares = self._several(about, "split_pct", place, (int, float), SPLIT_PCT)
+        self._keys(entry, declared.LABEL, ("label_col", "task_type"), place)
+        shares = self._several(entry, "split_pct", place, (int, float), SPLIT_PCT)
         if len(shares) != 3 or not all(share >= 0 for share in shares) or sum(shares) > 1 + 1e-9:
             raise InputError(
                 f"{self.file}: {place}.split_pct: {short(repr(shares))}, and should be three shares of at most 1"
             )
-        given = about.get("custom_split_filenames") or {}
+        given = entry.get("custom_split_filenames") or {}
         self._keys(given, declared.SPLIT_FILES, (), f"{place}.custom_split_filenames")
         files = {
             name: self._files(given[name], f"{place}.{name}")
@@ -260,15 +262,15 @@ class _Reader:
             raise InputError(
                 f"{self.file}: {place}.custom_split_filenames.column: {short(repr(column))}, and should be a text"
             )
-        classes = tuple(map(str, self._several(about, "classes", place, (str, int), ())))
+        classes = tuple(map(str, self._several(entry, "classes", place, (str, int), ())))
         if twice := [name for name, times in Counter(classes).items() if times > 1]:
             raise InputError(f"{self.file}: {place}.classes: {short(repr(twice[0]), 80)} is given twice")
         return Label(
-            self._text(about, "label_col", place),
+            self._text(entry, "label_col", place),
             tuple(map(float, shares)),
             files,
             column,
-            self._split_by(about.get("split_by"), f"{place}.split_by"),
+            self._split_by(entry.get("split_by"), f"{place}.split_by"),
             classes,
             f"{self.file}: {place}",
         )
@@ -302,30 +304,30 @@ class _Reader:
         for pattern in patterns:
             if "\0" in pattern or not pattern:
                 raise InputError(f"{self.file}: {place}: {short(repr(pattern))} is no name of a file")
-        made = tuple(Pattern(self.root, pattern) for pattern in patterns)
+        found = tuple(Pattern(self.root, pattern) for pattern in patterns)
         with self.errors.collected():
             if self.look:
-                tables.paths(made)
-        return made
+                tables.paths(found)
+        return found
 
-    def _text(self, about: dict, key: str, place: str) -> str:
-        given = about[key]
+    def _text(self, entry: dict, key: str, place: str) -> str:
+        given = entry[key]
         if isinstance(given, list) and len(given) == 1:
             given = given[0]
         if not isinstance(given, str):
             raise InputError(f"{self.file}: {place}.{key}: {short(repr(given))}, and should be a text")
         return given
 
-    def _list(self, about: dict, key: str, place: str) -> list[tuple[Any, str]]:
-        given = [] if about.get(key) is None else about[key]
+    def _list(self, entry: dict, key: str, place: str) -> list[tuple[Any, str]]:
+        given = [] if entry.get(key) is None else entry[key]
         if not isinstance(given, list):
             where = f"{place}.{key}".lstrip(".")
             raise InputError(f"{self.file}: {where}: {type(given).__name__}, and should be a list")
         return [(one, f"{place}.{key}[{number}]".lstrip(".")) for number, one in enumerate(given)]
 
-    def _several(self, about: dict, key: str, place: str, kinds: Any, default: Sequence = ()) -> tuple:
-        """What a key lists, each of one of some kinds; `default` where it is not given."""
-        given = about.get(key, default)
+    def _several(self, entry: dict, key: str, place: str, kinds: Any, default: Sequence = ()) -> tuple:
+        """Return the values that a key lists, each of one of some kinds; `default` where it is not given."""
+        given = entry.get(key, default)
         if not isinstance(given, list | tuple) or not all(
             isinstance(one, kinds) and not isinstance(one, bool) for one in given
         ):
@@ -333,7 +335,7 @@ class _Reader:
             raise InputError(f"{self.file}: {place}.{key}: {short(repr(given))}, and should be a list of {names}")
         return tuple(given)
 
-    def _keys(self, given: Any, known: set[str], required: Sequence[str], place: str) -> None:
+    def _keys(self, given: Any, allowed: set[str], required: Sequence[str], place: str) -> None:
         where = f"{self.file}: {place}" if place else self.file
         if not isinstance(given, dict):
             raise InputError(f"{where}: {short(repr(given))}, and should have keys")
@@ -341,8 +343,8 @@ class _Reader:
             if key not in given:
                 raise InputError(f"{where}: lacks {key!r}")
         for key in given:
-            if key not in known:
-                near = get_close_matches(str(key), known, 1)
+            if key not in allowed:
+                near = get_close_matches(str(key), allowed, 1)
                 hint = f"; the nearest is {near[0]!r}" if near else ""
                 self._unsupported(f"{place}.{key}".lstrip("."), "this key", hint)
 

@@ -1,4 +1,4 @@
-"""What a configuration says: the tables of GraphStorm's gconstruct, version gconstruct-v0.1, and what hetjax adds.
+"""The declarations of a configuration: the tables of GraphStorm's gconstruct, version gconstruct-v0.1, and what hetjax adds.
 
 Added are `foreign_keys` of nodes, `weight_col` of edges, `null_values` and
 `encoding` of csv, `fill` of transforms, `split_by` and `classes` of labels, `add_reverse_edges` at the top.
@@ -43,7 +43,7 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Format:
-    """How the files of a table are read; `explicit`: whether the configuration gives `null_values`."""
+    """The format of the files of a table; `explicit`: whether the configuration gives `null_values`."""
 
     name: str
     separator: str = ","

@@ -26,7 +26,7 @@ PROBED = 1000  # rows
 
 
 def decoded(stream: Any, file: Path, form: Format) -> Any:
-    """The text of a file that is open, in UTF-8: unpacked if the file's name ends in `.gz`, and of another encoding if `form` says so."""
+    """Return the text of a file that is open, in UTF-8: unpacked if the file's name ends in `.gz`, and of another encoding if `form` says so."""
     if file.suffix == ".gz":
         stream = pa.CompressedInputStream(pa.PythonFile(stream, mode="r"), "gzip")
     if _utf8(form):
@@ -40,13 +40,13 @@ def _utf8(form: Format) -> bool:
 
 
 def line_at(file: Path, form: Format, place: int) -> int:
-    """The number of the line in which a byte of a file's text lies."""
+    """Return the number of the line in which a byte of a file's text lies."""
     with reading(file), open_regular(file) as stream:
         return quotes.line_at(decoded(stream, file, form), place)
 
 
 def misquoted(file: Path, form: Format, fault: quotes.Misquoted, before: int = 0) -> InputError:
-    """An error that names the lines of a quote that is wrong; `before`: bytes of text before those that its places count from."""
+    """Return an error that names the lines of a quote that is wrong; `before`: bytes of text before those that its places count from."""
     words = f"{file}: line {line_at(file, form, before + fault.opened)}: {fault}"
     if fault.closed is not None:
         words += f" in line {line_at(file, form, before + fault.closed)}"
@@ -62,7 +62,7 @@ def _opened(file: Path, form: Format) -> Any:
 
 
 def _lines(stream: Any, file: Path) -> Iterator[str]:
-    """The lines of a text, none of which is longer than `LONGEST`."""
+    """Yield the lines of a text, none of which is longer than `LONGEST`."""
     for number, line in enumerate(iter(lambda: stream.readline(LONGEST), ""), start=1):
         if len(line) == LONGEST:
             raise InputError(f"{file}: line {number}: {LONGEST} characters or more without a line end")
@@ -70,7 +70,7 @@ def _lines(stream: Any, file: Path) -> Iterator[str]:
 
 
 def header(file: Path, form: Format) -> list[str]:
-    """The names of the columns, which the first row gives."""
+    """Return the names of the columns, which the first row gives."""
     with reading(file), _opened(file, form) as stream:
         try:
             header = next(csv.reader(_lines(stream, file), delimiter=form.separator, strict=True), None)
@@ -96,7 +96,7 @@ def _check_quotes(file: Path, form: Format) -> None:
 
 
 def dates(file: Path, form: Format, columns: Collection[str]) -> set[str]:
-    """The columns whose first value that is not missing is a date, year first; values are looked for in the first rows."""
+    """Return the columns whose first value that is not missing is a date, year first; values are looked for in the first rows."""
     nulls, found, waiting = _nulls(form), set(), set(columns)
     with reading(file), _opened(file, form) as stream, suppress(UnicodeDecodeError, csv.Error):
         rows = csv.reader(_lines(stream, file), delimiter=form.separator)
@@ -116,7 +116,7 @@ def _nulls(form: Format) -> set[str]:
 
 
 def _undecodable(file: Path, form: Format) -> InputError:
-    """What is said of a file of another encoding, with the first line that shows it."""
+    """Return an error about a file of another encoding, with the first line that shows it."""
     with gzip.open(file) if file.suffix == ".gz" else open_regular(file) as stream:
         for number, line in enumerate(iter(lambda: stream.readline(LONGEST), b""), start=1):
             try:
@@ -128,7 +128,7 @@ def _undecodable(file: Path, form: Format) -> InputError:
 
 
 def diagnose(file: Path, form: Format, columns: Mapping[str, str]) -> None:
-    """Read a file that Arrow refuses once more, and name the first row that is wrong; of one that seems right say nothing."""
+    """Read a file that Arrow refuses once more, and name the first row that is wrong; do nothing if the file seems right."""
     row, nulls = 0, _nulls(form)
     try:
         _check_quotes(file, form)
@@ -151,7 +151,7 @@ def diagnose(file: Path, form: Format, columns: Mapping[str, str]) -> None:
 
 
 def _parses(cell: str, kind: str) -> bool:
-    """Whether Arrow reads a number there: Python's own would take `+1` and `1_000`."""
+    """Tell whether Arrow reads a number there: Python's own would take `+1` and `1_000`."""
     if kind == "date":
         return bool(DATE.fullmatch(cell)) and _is_date(cell)
     cell = cell.strip(" \t")

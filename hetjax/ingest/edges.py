@@ -35,8 +35,8 @@ class ForeignKey(NamedTuple):
 
     @property
     def relation(self) -> Relation:
-        made = Relation(self.table.node_type, self.column, self.target)
-        return made.reverse if self.turned else made
+        forward = Relation(self.table.node_type, self.column, self.target)
+        return forward.reverse if self.turned else forward
 
 
 class Edges(Mapping):
@@ -94,7 +94,7 @@ class Edges(Mapping):
             return self.read.pop(relation).csc()
 
     def known(self) -> list[Relation]:
-        """The relations of which the nodes of both ends, and of the table of a foreign key, are known: all, unless these had errors."""
+        """Return the relations of which the nodes of both ends, and of the table of a foreign key, are known: all, unless these had errors."""
         return [relation for relation in self if {relation.source, relation.target} <= self.finders.keys()]
 
     def _read(self, origin: Relation) -> None:
@@ -113,8 +113,8 @@ class Edges(Mapping):
             return [pieces.spread(*way, *weights) for way, pieces in zip(ways, self.read.values())]
 
         for one in self.sources[origin]:
-            for made in in_order(spread, self._key(one) if isinstance(one, ForeignKey) else self._table(one)):
-                for pieces, piece in zip(self.read.values(), made):
+            for batch in in_order(spread, self._key(one) if isinstance(one, ForeignKey) else self._table(one)):
+                for pieces, piece in zip(self.read.values(), batch):
                     pieces.add(piece)
 
     def _table(self, table: EdgeTable) -> Iterator[tuple[np.ndarray, ...]]:
@@ -152,7 +152,7 @@ class Edges(Mapping):
             log.info(f"{table.place}: column {name!r}: {given} are compared with ids of {node_type!r} that are {ids}")
 
     def _key(self, key: ForeignKey) -> Iterator[tuple[np.ndarray, ...]]:
-        """An edge per row that refers to a node; a row that refers to none has none."""
+        """Yield an edge per row that refers to a node; a row that refers to none has none."""
         finder, nodes = self.finders[key.target], self.finders[key.table.node_type].count
         given = tables.rows(key.table.files, key.table.format, {key.column: "text"}, self.bar)
         for rows, which in tables.numbered(given, nodes, key.table.place):
@@ -164,9 +164,9 @@ class Edges(Mapping):
                     row = int(np.argmax(wrong))
                     raise InputError(f"{rows.place(key.column, row)}: {_unknown(finder, column, row)}")
                 self.skipped[key.relation] = self.skipped.get(key.relation, 0) + int(wrong.sum())
-            there, order = np.flatnonzero(found >= 0), self.orders[key.table.node_type].get(key.table.place)
-            own = (there + which.start).astype(np.int32)
-            ends = own if order is None else order[own], found[there]
+            present, order = np.flatnonzero(found >= 0), self.orders[key.table.node_type].get(key.table.place)
+            key_rows = (present + which.start).astype(np.int32)
+            ends = key_rows if order is None else order[key_rows], found[present]
             yield ends[::-1] if key.turned else ends
 
 

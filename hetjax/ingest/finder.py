@@ -1,4 +1,4 @@
-"""From the users' ids to node numbers, many at a time."""
+"""Look-up of node numbers by the users' ids, many at a time."""
 
 import re
 from collections.abc import Callable
@@ -34,7 +34,7 @@ class Finder:
         self.kind = "whole" if pa.types.is_int64(ids.type) else "text"
 
     def find(self, column: pa.Array, place: str) -> np.ndarray:
-        """Node numbers int32 `[rows]`; -1 where there is no such id, or none. An error begins with `place`.
+        """Return node numbers int32 `[rows]`; -1 where there is no such id, or none. An error begins with `place`.
 
         Raises:
           InputError: the column can be no ids.
@@ -42,7 +42,7 @@ class Finder:
         return self.lookup.find(_as(column, self.kind, place))
 
     def unknown(self, column: pa.Array, row: int) -> str:
-        """What an error says of an id that is none."""
+        """Return an error's words about an id that no node has."""
         value = column[row].as_py()
         if value is None or value != value:
             return "missing"
@@ -55,17 +55,17 @@ class Finder:
 
 
 def _as(column: pa.Array, kind: str, place: str) -> pa.Array:
-    """Ids that are looked up, as int64 or large_string; null where they can be none of that kind."""
+    """Return ids that are looked up, as int64 or large_string; null where they can be none of that kind."""
     if not (is_inexact(column.type) or pa.types.is_null(column.type)):  # as pandas makes of some that are missing
         check_ids(column, place)
     if is_text(column.type):
         return column.cast(pa.large_string()) if kind == "text" else _from_text(column)
-    whole = whole_numbers(column)
-    return whole.cast(pa.large_string()) if kind == "text" else whole
+    numbers = whole_numbers(column)
+    return numbers.cast(pa.large_string()) if kind == "text" else numbers
 
 
 def _from_text(column: pa.Array) -> pa.Array:
-    """The numbers that texts say as Python writes them, int64; null where they say none."""
+    """Return the numbers that texts say as Python writes them, int64; null where they say none."""
     numbers, wrong = written.whole_numbers(column.cast(pa.large_string()))
     return pa.array(numbers, mask=wrong) if wrong.any() else to_arrow(numbers)
 

@@ -24,7 +24,7 @@ ALWAYS, RATIO = 2**30, 2000  # bytes that may be read in any case, and how many 
 
 
 def batches(file: Path, columns: Mapping[str, str], bar: tqdm) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, some at a time.
+    """Yield the rows of a file, some at a time.
 
     Args:
       columns: that are read, as in `tables.rows`.
@@ -35,29 +35,29 @@ def batches(file: Path, columns: Mapping[str, str], bar: tqdm) -> Iterator[pa.Re
     """
     h5py = _h5py(file)
     with reading(file), open_regular(file) as stream, h5py.File(stream, "r") as opened:
-        made = {name: _dataset(h5py, opened, name, file) for name in columns}
-        rows = {len(one) for one in made.values()}
+        datasets = {name: _dataset(h5py, opened, name, file) for name in columns}
+        rows = {len(one) for one in datasets.values()}
         if len(rows) > 1:
-            counts = ", ".join(f"{name} {len(one)}" for name, one in made.items())
+            counts = ", ".join(f"{name} {len(one)}" for name, one in datasets.items())
             raise InputError(f"{file}: datasets of different lengths: {short(counts)}")
         size, total = file.stat().st_size, next(iter(rows), 0)
-        width = sum(one.nbytes for one in made.values()) // max(1, total)
+        width = sum(one.nbytes for one in datasets.values()) // max(1, total)
         if width * total > max(ALWAYS, RATIO * size):
             raise InputError(f"{file}: unpacks from {size} bytes to {width * total} or more")
-        texts = any(h5py.check_string_dtype(one.dtype) is not None for one in made.values())
+        texts = any(h5py.check_string_dtype(one.dtype) is not None for one in datasets.values())
         step, out = max(1, min(TEXTS if texts else ROWS, AT_ONCE // max(1, width))), 0
         for start in range(0, total, step):
             stop = min(total, start + step)
-            arrays = [_arrow(h5py, one, start, stop, f"{file}: dataset {name!r}") for name, one in made.items()]
+            arrays = [_arrow(h5py, one, start, stop, f"{file}: dataset {name!r}") for name, one in datasets.items()]
             out += sum(array.nbytes for array in arrays)
             if out > max(ALWAYS, RATIO * size):
                 raise InputError(f"{file}: unpacks from {size} bytes to {out} or more")
-            yield pa.RecordBatch.from_arrays(arrays, names=list(made))
+            yield pa.RecordBatch.from_arrays(arrays, names=list(datasets))
             bar.update(size * (stop - start) // total)
 
 
 def first(file: Path) -> str:
-    """The name of the first dataset of a file."""
+    """Return the name of the first dataset of a file."""
     h5py = _h5py(file)
     with reading(file), open_regular(file) as stream, h5py.File(stream, "r") as opened:
         for name in sorted(opened):

@@ -1,4 +1,4 @@
-"""A function of one thing after another, some at a time in threads; what it gives comes in their order."""
+"""Calls of a function for one thing after another, some at a time in threads; the results come in their order."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -8,19 +8,19 @@ from typing import TypeVar
 from hetjax.system.runtime import cores
 
 MOST = 8  # threads; each holds a piece of a table
-Given = TypeVar("Given")
-Made = TypeVar("Made")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def under_way() -> int:
-    """So many things at most are asked for before the results of those before are taken."""
+    """Return how many things at most are asked for before the results of those before are taken."""
     return 2 * min(cores(), MOST)
 
 
-def in_order(function: Callable[[Given], Made], given: Iterable[Given]) -> Iterator[Made]:
-    """As `map`, of functions that work without the interpreter's lock; `under_way` at most at a time."""
+def in_order(function: Callable[[Item], Result], given: Iterable[Item]) -> Iterator[Result]:
+    """Map as `map` does, by functions that work without the interpreter's lock; `under_way` at most at a time."""
     most, things = under_way(), iter(given)
-    waiting: deque[Future[Made]] = deque()
+    waiting: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(most // 2) as pool:
         try:
             while True:
@@ -39,6 +39,6 @@ def in_order(function: Callable[[Given], Made], given: Iterable[Given]) -> Itera
             pool.shutdown(cancel_futures=True)
 
 
-def beside(function: Callable[[Given], Made]) -> Callable[[Given], tuple[Given, Made]]:
-    """What gives a thing with what is made of it."""
+def beside(function: Callable[[Item], Result]) -> Callable[[Item], tuple[Item, Result]]:
+    """Return a function that gives a thing with what is made of it."""
     return lambda thing: (thing, function(thing))

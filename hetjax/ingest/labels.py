@@ -35,7 +35,7 @@ DATE = re.compile(r"[0-9]{4}(-[0-9]{2}(-[0-9]{2}([ T][0-9:.]+Z?)?)?)?")  # a yea
 
 
 def encode(chunks: list[pa.Array], label: Label, explicit: bool = False) -> tuple[np.ndarray, Ids | None, list[str]]:
-    """Class numbers int32 `[nodes]`, -1 where there is no label; the classes' names; and what is kept of them for later data.
+    """Return class numbers int32 `[nodes]`, -1 where there is no label; the classes' names; and what is kept of them for later data.
 
     Whole numbers from 0, of which at most half are left out, are class numbers. Other values are names, in their order; a line
     says so of whole numbers. What is missing, and -1, is no label.
@@ -61,14 +61,14 @@ def encode(chunks: list[pa.Array], label: Label, explicit: bool = False) -> tupl
 
 
 def none(nodes: int) -> tuple[np.ndarray, None, list[str]]:
-    """Of so many nodes without labels: what `encode` gives. The class is one, as a graph has at least one."""
+    """Return what `encode` does, of nodes without labels. The class is one, as a graph has at least one."""
     return np.full(nodes, UNLABELLED, np.int32), None, ["0"]
 
 
 def split(
     label: Label | None, labels: np.ndarray, column: list[pa.Array], finder: Finder, seed: int
 ) -> dict[str, np.ndarray]:
-    """Node numbers per split: from files, by ranges of a column, or by shares; none without labels.
+    """Return node numbers per split: from files, by ranges of a column, or by shares; none without labels.
 
     Raises:
       InputError: an id of a file that is no node's.
@@ -83,18 +83,18 @@ def split(
 
 
 def _by_range(label: Label, labels: np.ndarray, column: list[pa.Array]) -> dict[str, np.ndarray]:
-    """Validation begins at the first end, test at the second: numbers, or texts such as dates, year first."""
+    """Return splits by ranges. Validation begins at the first end, test at the second: numbers, or texts such as dates, year first."""
     assert label.by is not None
     place = f"{label.place}.split_by: column {label.by[0]!r}"
     values, ends = _comparable(joined(column, pa.large_string()), label.by[1], place)
-    known = (labels != UNLABELLED) & values.is_valid().to_numpy(zero_copy_only=False)
+    usable = (labels != UNLABELLED) & values.is_valid().to_numpy(zero_copy_only=False)
     late = [pc.greater_equal(values, end).fill_null(False).to_numpy(zero_copy_only=False) for end in ends]
-    chosen = known & ~late[0], known & late[0] & ~late[1], known & late[1]
+    chosen = usable & ~late[0], usable & late[0] & ~late[1], usable & late[1]
     return {name: np.flatnonzero(mask) for name, mask in zip(SPLITS, chosen)}
 
 
 def _comparable(values: pa.Array, ends: Sequence[str | float], place: str) -> tuple[pa.Array, list]:
-    """A column and the ends of ranges as values of one kind, all numbers or all texts.
+    """Return a column and the ends of ranges as values of one kind, all numbers or all texts.
 
     Raises:
       InputError: they cannot be compared.
@@ -159,12 +159,12 @@ def _from_files(label: Label, name: str, finder: Finder) -> np.ndarray:
 
 
 def _entry(file: Path, row: int | None = None) -> str:
-    """What an error about an id in a file of ids begins with."""
+    """Return the beginning of an error about an id in a file of ids."""
     return f"{file}" if row is None else f"{file}: entry {row + 1}"
 
 
 def _ids(file: Path, column: str) -> pa.Array:
-    """The ids in a parquet file, in a JSON list, or a line each, also as JSON."""
+    """Return the ids in a parquet file, in a JSON list, or a line each, also as JSON."""
     with reading(file):
         if file.suffix == ".parquet":
             form, name = Format("parquet"), column or parquet.first(file)

@@ -18,11 +18,11 @@ class Lookup(Protocol):
     """Positions of ids."""
 
     def find(self, wanted: pa.Array) -> np.ndarray:
-        """The position of each id, int32 `[wanted]`; -1 where there is no such id, or none."""
+        """Return the position of each id, int32 `[wanted]`; -1 where there is no such id, or none."""
 
 
 def lookup(ids: pa.Array) -> Lookup:
-    """Of distinct ids, int64 or large_string, at most 2^31 - 1; what is looked up is of that type."""
+    """Return a table that finds distinct ids, int64 or large_string, at most 2^31 - 1, by values of that type."""
     if not pa.types.is_int64(ids.type):
         return Texts(ids)
     values = arrow.to_numpy(ids)
@@ -73,7 +73,7 @@ class Texts:
 
 
 def _size(count: int) -> int:
-    """Slots for so many ids: a power of two, at least twice as many."""
+    """Return the slots for so many ids: a power of two, at least twice as many."""
     return 1 << max(4, (2 * count - 1).bit_length())
 
 
@@ -99,7 +99,7 @@ def _close(wanted, low, table, found):
 
 @compiled
 def _slot(value, slots):
-    """Where the search for a whole number begins."""
+    """Return the slot at which the search for a whole number begins."""
     mixed = np.uint64(value) * MIX
     return np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(slots - 1))
 
@@ -124,28 +124,28 @@ def _wide(wanted, values, slots, found):
 
 @compiled
 def _hash(ends, content, number):
-    made = OFFSET
+    value = OFFSET
     for place in range(ends[number], ends[number + 1]):
-        made = (made ^ np.uint64(content[place])) * PRIME
-    return made ^ (made >> np.uint64(29))
+        value = (value ^ np.uint64(content[place])) * PRIME
+    return value ^ (value >> np.uint64(29))
 
 
 @compiled
 def _put_texts(ends, content, slots):
     for number in range(len(ends) - 1):
-        made = _hash(ends, content, number)
-        slot = np.int64(made & np.uint64(len(slots) - 1))
+        value = _hash(ends, content, number)
+        slot = np.int64(value & np.uint64(len(slots) - 1))
         while slots[slot, 0] >= 0:
             slot = (slot + 1) & (len(slots) - 1)
         slots[slot, 0] = number
-        slots[slot, 1] = np.int32(made >> np.uint64(32))
+        slots[slot, 1] = np.int32(value >> np.uint64(32))
 
 
 @compiled
 def _texts(wanted_ends, wanted, ends, content, slots, found):
     for row in range(len(found)):
-        made = _hash(wanted_ends, wanted, row)
-        slot, tag = np.int64(made & np.uint64(len(slots) - 1)), np.int32(made >> np.uint64(32))
+        value = _hash(wanted_ends, wanted, row)
+        slot, tag = np.int64(value & np.uint64(len(slots) - 1)), np.int32(value >> np.uint64(32))
         while slots[slot, 0] >= 0:
             number = slots[slot, 0]
             if slots[slot, 1] == tag and _same(wanted_ends, wanted, row, ends, content, number):

@@ -38,7 +38,7 @@ class Column(NamedTuple):
     kind: str
 
     def values(self, rows: tables.Rows) -> pa.Array:
-        """The values of some rows; null where a text is a word for a missing one."""
+        """Return the values of some rows; null where a text is a word for a missing one."""
         given = rows.column(self.name)
         text = self.kind == "text" and is_text(given.type)
         return self.missing.read(given) if text else given
@@ -70,7 +70,7 @@ class Nodes:
 
 
 class _Read(NamedTuple):
-    """What one table has, some rows at a time; `starts`: the file and the number of the first of these rows."""
+    """The content of one table, some rows at a time; `starts`: the file and the number of the first of these rows."""
 
     columns: list[Column]
     rows: int
@@ -122,54 +122,57 @@ def read(node_type: str, given: Sequence[NodeTable], bar: tqdm) -> Nodes:
 
 
 def _read_table(table: NodeTable, bar: tqdm) -> _Read:
-    own = _columns(table)
-    made, count, dated = _Read(own, 0, [], [], [], []), 0, set[str]()
-    for rows in tables.rows(table.files, table.format, _kinds(table, own), bar):
-        for column in own:
+    columns = _columns(table)
+    content, count, dated = _Read(columns, 0, [], [], [], []), 0, set[str]()
+    for rows in tables.rows(table.files, table.format, _kinds(table, columns), bar):
+        for column in columns:
             values = column.values(rows)
             if column.transform.kind == "number" and pa.types.is_temporal(values.type):
                 dated.add(column.name)
             column.transform.observe(values, partial(rows.place, column.name))
         if table.id_column:
             place = partial(rows.place, table.id_column)
-            made.ids.append(node_ids(rows.column(table.id_column), place))
-            check_lengths(made.ids[-1], place, "ids")
-            made.starts.append((rows.file, rows.first))
+            content.ids.append(node_ids(rows.column(table.id_column), place))
+            check_lengths(content.ids[-1], place, "ids")
+            content.starts.append((rows.file, rows.first))
         if table.label:
-            for name, chunks in ((table.label.column, made.label), (table.label.by and table.label.by[0], made.split)):
+            for name, chunks in (
+                (table.label.column, content.label),
+                (table.label.by and table.label.by[0], content.split),
+            ):
                 if name:
                     check_lengths(rows.column(name), partial(rows.place, name), "labels, and what splits them,")
                     chunks.append(rows.column(name))
         count += rows.batch.num_rows
     for name in sorted(dated):
         log.info(f"{table.place}: column {name!r}: dates are read as days since 1970-01-01")
-    for column in own:
+    for column in columns:
         column.transform.fit()
         column.missing.say(f"{table.place}: column {column.name!r}")
-    return made._replace(rows=count)
+    return content._replace(rows=count)
 
 
 def _columns(table: NodeTable) -> list[Column]:
-    """The columns of a table that become features; of those that are numbers, which are dates in csv is seen in the first rows."""
+    """Return the columns of a table that become features; of those that are numbers, which are dates in csv is seen in the first rows."""
     given = [(f, name, transforms.make(f.transform, f.place)) for f in table.features for name in f.columns]
     numbers = [name for _, name, transform in given if transform.kind == "number"]
     dates: set[str] = set()
     if table.format.name == "csv" and numbers:
         dates = set.union(*(diagnosis.dates(file, table.format, numbers) for file in tables.paths(table.files)))
     return [
-        Column(table, name, made, f.dtype, _words(table, f), "date" if name in dates else made.kind)
-        for f, name, made in given
+        Column(table, name, prepared, f.dtype, _words(table, f), "date" if name in dates else prepared.kind)
+        for f, name, prepared in given
     ]
 
 
 def _words(table: NodeTable, feature: Feature) -> Missing:
-    """The words that are missing values: none that the table or the feature means otherwise."""
+    """Return the words that are missing values: none that the table or the feature means otherwise."""
     named = feature.transform.get("mapping") or ()
     return Missing(() if table.format.explicit else MISSING - set(named))
 
 
 def _order(nodes: Nodes, table: NodeTable, part: _Read) -> np.ndarray:
-    """The nodes of the rows of a further table of a type, which has each of them once."""
+    """Return the nodes of the rows of a further table of a type, which has each of them once."""
     ids = normal(part.ids)
     _check_distinct(ids, part, nodes.node_type)
     found = nodes.finder.find(ids, table.place)
@@ -180,7 +183,7 @@ def _order(nodes: Nodes, table: NodeTable, part: _Read) -> np.ndarray:
 
 
 def _kinds(table: NodeTable, columns: Sequence[Column]) -> dict[str, str]:
-    """The columns that are read, each as a text or a number; one that is wanted as both is an error."""
+    """Return the columns that are read, each as a text or a number; one that is wanted as both is an error."""
     texts = [table.id_column] if table.id_column else []
     texts += [table.label.column] if table.label else []
     kinds = dict.fromkeys(texts, "text")
@@ -196,7 +199,7 @@ def _kinds(table: NodeTable, columns: Sequence[Column]) -> dict[str, str]:
 
 
 def _place(part: _Read, position: int) -> str:
-    """The file and the row of an id of a table."""
+    """Return the file and the row of an id of a table."""
     ends = np.cumsum([len(chunk) for chunk in part.ids])
     chunk = int(np.searchsorted(ends, position, side="right"))
     file, first = part.starts[chunk]
@@ -220,22 +223,22 @@ def write_features(nodes: Nodes, folder: Path, number: int, bar: tqdm) -> np.nda
     shape = nodes.count, int(ends[-1])
     matrix = mapped(folder / f"features_{number}", shape, np.result_type(*dtypes))
     for table in {column.table.place: column.table for column in nodes.columns}.values():
-        own = [(column, start) for column, start in zip(nodes.columns, ends) if column.table is table]
+        columns = [(column, start) for column, start in zip(nodes.columns, ends) if column.table is table]
         rounded = Counter[str]()
-        kinds, order = {column.name: column.kind for column, _ in own}, nodes.orders.get(table.place)
+        kinds, order = {column.name: column.kind for column, _ in columns}, nodes.orders.get(table.place)
         for rows, which in tables.numbered(
             tables.rows(table.files, table.format, kinds, bar), nodes.count, table.place
         ):
-            for column, start in own:
-                made = column.transform.apply(column.values(rows), partial(rows.place, column.name))
+            for column, start in columns:
+                values = column.transform.apply(column.values(rows), partial(rows.place, column.name))
                 at = which if order is None else order[which]
-                rounded[column.name] += _rounded(made, matrix.dtype)
+                rounded[column.name] += _rounded(values, matrix.dtype)
                 try:
                     with np.errstate(over="raise"):
-                        matrix[at, start : start + column.transform.width] = made
+                        matrix[at, start : start + column.transform.width] = values
                 except FloatingPointError:
-                    row = int(np.argmax((np.abs(made) > np.finfo(matrix.dtype).max).any(axis=1)))
-                    value = made[row][np.argmax(np.abs(made[row]))]
+                    row = int(np.argmax((np.abs(values) > np.finfo(matrix.dtype).max).any(axis=1)))
+                    value = values[row][np.argmax(np.abs(values[row]))]
                     raise InputError(f"{rows.place(column.name, row)}: {value} is no {matrix.dtype}") from None
         for name, count in rounded.items():
             if count:
@@ -244,7 +247,7 @@ def write_features(nodes: Nodes, folder: Path, number: int, bar: tqdm) -> np.nda
 
 
 def _rounded(values: np.ndarray, dtype: np.dtype) -> int:
-    """How many whole numbers change where they are written as a narrower float."""
+    """Count the whole numbers that change where they are written as a narrower float."""
     if (
         dtype.kind != "f"
         or values.dtype.kind != "f"

@@ -19,7 +19,7 @@ ALWAYS, RATIO = 2**30, 500  # bytes that may be read in any case, and how many t
 
 
 def first(file: Path) -> str:
-    """The name of the first column of a file."""
+    """Return the name of the first column of a file."""
     with reading(file), open_regular(file) as stream, pq.ParquetFile(stream) as parquet:
         names = parquet.schema_arrow.names
     if not names:
@@ -28,7 +28,7 @@ def first(file: Path) -> str:
 
 
 def batches(file: Path, columns: Mapping[str, str], bar: tqdm) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, some at a time; columns as of `tables.made`.
+    """Yield the rows of a file, some at a time; columns as of `tables.made`.
 
     Raises:
       InputError: a column is missing, or far more comes out of the file than it has.
@@ -60,7 +60,7 @@ def _holds_text(kind: pa.DataType | None) -> bool:
 
 
 def _width(metadata: Any, columns: Mapping[str, str]) -> int:
-    """Bytes of a row as the file's metadata give them: of lists all values count, and of texts what is written of them."""
+    """Return the bytes of a row as the file's metadata give them: of lists all values count, and of texts what is written of them."""
     total = 0
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for column in map(group.column, range(group.num_columns)):
@@ -70,10 +70,14 @@ def _width(metadata: Any, columns: Mapping[str, str]) -> int:
 
 
 def _widest(file: Path, group: int, columns: Mapping[str, str]) -> int:
-    """Bytes of the longest texts of a group of rows that are written once, and referred to: a row of them may repeat them all."""
+    """Return the bytes of the longest texts of a group of rows that are written once, and referred to: a row of them may repeat them all."""
     with open_regular(file) as stream, pq.ParquetFile(stream) as plain:
-        about = plain.metadata.row_group(group)
-        written = [column for column in map(about.column, range(about.num_columns)) if column.has_dictionary_page]
+        group_metadata = plain.metadata.row_group(group)
+        written = [
+            column
+            for column in map(group_metadata.column, range(group_metadata.num_columns))
+            if column.has_dictionary_page
+        ]
         kinds = {field.name: field.type for field in plain.schema_arrow}
         names = [
             c.path_in_schema
@@ -92,7 +96,7 @@ def _longest(column: pa.Array) -> int:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """The same values, each in full.
+    """Return the same values, each in full.
 
     Raises:
       pa.ArrowInvalid: a text is no UTF-8.

@@ -13,7 +13,7 @@ from hetjax.ingest.declared import Format, Pattern
 from hetjax.ingest.in_order import beside, in_order
 from hetjax.system.errors import InputError, reading
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 class Rows(NamedTuple):
@@ -27,37 +27,37 @@ class Rows(NamedTuple):
         return self.batch.column(self.batch.schema.get_field_index(name))
 
     def place(self, column: str, row: int | None = None) -> str:
-        """What an error begins with; `row` counts from 0 within these."""
+        """Return the beginning of an error; `row` counts from 0 within these."""
         at = f"rows from {self.first}" if row is None else f"row {self.first + row}"
         return f"{self.file}: {at}, column {column!r}"
 
 
 def paths(patterns: Sequence[Pattern]) -> list[Path]:
-    """The files that patterns name, in their order; a file whose own name has `*`, `?` or `[` is meant before others.
+    """Return the files that patterns name, in their order; a file whose own name has `*`, `?` or `[` is meant before others.
 
     Raises:
       InputError: none is there.
     """
     found: list[Path] = []
     for pattern in patterns:
-        there = [pattern.name]
+        names = [pattern.name]
         with reading(pattern.path):
             if not pattern.path.exists() and any(character in pattern.name for character in "*?["):
-                there = sorted(glob.glob(pattern.name, root_dir=pattern.root))
-            missing = not there or not (pattern.root / there[0]).exists()
+                names = sorted(glob.glob(pattern.name, root_dir=pattern.root))
+            missing = not names or not (pattern.root / names[0]).exists()
         if missing:
             raise InputError(f"{pattern.path}: no such file; --root names the folder in which relative paths begin")
-        found += [pattern.root / name for name in there]
+        found += [pattern.root / name for name in names]
     return found
 
 
 def rows(patterns: Sequence[Pattern], form: Format, columns: Mapping[str, str], bar: tqdm) -> Iterator[Rows]:
-    """The rows of a table; arguments and errors as of `made`."""
+    """Yield the rows of a table; arguments and errors are those of `made`."""
     return (some for some, _ in made(patterns, form, columns, lambda batch: None, bar))
 
 
 def numbered(given: Iterator[Rows], count: int, place: str) -> Iterator[tuple[Rows, slice]]:
-    """Rows of a table that was read before, and which of all they are.
+    """Yield rows of a table that was read before, and which of all they are.
 
     Raises:
       InputError: there are other than `count`, as were before, so that the file changed meanwhile, or a column is of another length.
@@ -77,10 +77,10 @@ def made(
     patterns: Sequence[Pattern],
     form: Format,
     columns: Mapping[str, str],
-    make: Callable[[pa.RecordBatch], Made],
+    make: Callable[[pa.RecordBatch], Result],
     bar: tqdm,
-) -> Iterator[tuple[Rows, Made]]:
-    """The rows of a table, and what is made of them in several threads.
+) -> Iterator[tuple[Rows, Result]]:
+    """Yield the rows of a table, and what is made of them in several threads.
 
     Args:
       columns: that are read, each with its kind, one of `text.KINDS`; none: the first one, for the number of rows. Parquet says kinds itself, and texts alone are made of what it has.
@@ -105,16 +105,16 @@ def made(
 
 
 def _first(file: Path, form: Format) -> str:
-    """The name of the first column of a file."""
+    """Return the name of the first column of a file."""
     if form.name == "hdf5":
         return hdf5.first(file)
     return parquet.first(file) if form.name == "parquet" else diagnosis.header(file, form)[0]
 
 
-def _placed(make: Callable[[pa.RecordBatch], Made], file: Path) -> Callable[[pa.RecordBatch], Made]:
-    """The same function, whose errors begin with the file."""
+def _placed(make: Callable[[pa.RecordBatch], Result], file: Path) -> Callable[[pa.RecordBatch], Result]:
+    """Return the same function, whose errors begin with the file."""
 
-    def placed(batch: pa.RecordBatch) -> Made:
+    def placed(batch: pa.RecordBatch) -> Result:
         try:
             return make(batch)
         except InputError as error:

@@ -30,13 +30,13 @@ PIECE, BLOCK = 2**21, 2**24  # bytes at a time, of lines and of what Arrow divid
 LINE = ord("\n")
 RATIO, ALWAYS = 2000, 2**30  # packed text may unpack to so many times its size, and so many bytes in any case
 KINDS = {"text": pa.large_string(), "whole": pa.int64(), "number": pa.float64(), "date": pa.timestamp("us")}
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 def batches(
-    file: Path, form: Format, columns: Mapping[str, str], make: Callable[[pa.RecordBatch], Made], bar: tqdm
-) -> Iterator[tuple[pa.RecordBatch, Made]]:
-    """The rows of a file, and what is made of them; of a column of texts that are whole numbers some may come as int64.
+    file: Path, form: Format, columns: Mapping[str, str], make: Callable[[pa.RecordBatch], Result], bar: tqdm
+) -> Iterator[tuple[pa.RecordBatch, Result]]:
+    """Yield the rows of a file, and what is made of them; of a column of texts that are whole numbers some may come as int64.
 
     Args:
       columns: that are read, each with its kind, one of `KINDS`.
@@ -52,11 +52,11 @@ def batches(
         counted, out = _Counted(raw, bar), 0
         text = _Text(diagnosis.decoded(counted, file, form), form, header, columns)
         try:
-            for batch, made in text.batches(make):
+            for batch, result in text.batches(make):
                 out += batch.nbytes
                 if out > ALWAYS and out > RATIO * max(1, counted.size):
                     raise InputError(f"{file}: unpacks from {counted.size} bytes to {out} or more")
-                yield batch, made
+                yield batch, result
         except quotes.Misquoted as fault:
             raise diagnosis.misquoted(file, form, fault, text.read) from None
         except pa.ArrowInvalid as error:
@@ -70,12 +70,12 @@ def batches(
             )
 
 
-def require(file: Path, columns: Mapping[str, str], there: Sequence[str]) -> None:
+def require(file: Path, columns: Mapping[str, str], names: Sequence[str]) -> None:
     """Raise an InputError unless every column is there once."""
     for name in columns:
-        if there.count(name) != 1:
-            times = "no column" if name not in there else f"{there.count(name)} columns"
-            raise InputError(f"{file}: {times} {name!r} among {short(', '.join(map(str, there)))}")
+        if names.count(name) != 1:
+            times = "no column" if name not in names else f"{names.count(name)} columns"
+            raise InputError(f"{file}: {times} {name!r} among {short(', '.join(map(str, names)))}")
 
 
 class _Counted:
@@ -129,7 +129,7 @@ class _Lines:
                 return
 
     def read(self, size: int) -> bytes:
-        """What comes after those lines, as a file gives it."""
+        """Read what comes after those lines, as from a file."""
         given, self.rest = self.rest[:size], self.rest[size:]
         return given + self.stream.read(size - len(given))
 
@@ -148,8 +148,8 @@ class _Text:
         self.stream, self.form, self.header, self.columns = stream, form, header, columns
         self.read, self.checked = 0, quotes.Checked(stream, form.separator)
 
-    def batches(self, make: Callable[[pa.RecordBatch], Made]) -> Iterator[tuple[pa.RecordBatch, Made]]:
-        """The rows, and what is made of them."""
+    def batches(self, make: Callable[[pa.RecordBatch], Result]) -> Iterator[tuple[pa.RecordBatch, Result]]:
+        """Yield the rows, and what is made of them."""
         both = beside(make)
         if not whole_numbers.usable(self.form, self.columns):
             yield from in_order(both, self._in_turn(self.stream, None))
@@ -166,22 +166,22 @@ class _Text:
                 self.read += piece[1]
                 yield piece
 
-        def read(piece: tuple[memoryview, int]) -> tuple[pa.RecordBatch, Made]:
-            made = whole_numbers.read(*piece, self.form.separator, self.header, self.columns)
-            return both(self._by_arrow(*piece) if made is None else made)
+        def read(piece: tuple[memoryview, int]) -> tuple[pa.RecordBatch, Result]:
+            parsed = whole_numbers.read(*piece, self.form.separator, self.header, self.columns)
+            return both(self._by_arrow(*piece) if parsed is None else parsed)
 
         yield from in_order(read, pieces())
         if lines.rest:
             yield from in_order(both, self._in_turn(lines, self.header))
 
     def _by_arrow(self, text: memoryview, size: int) -> pa.RecordBatch:
-        """The rows in some whole lines without quotes."""
+        """Return the rows in some whole lines without quotes."""
         options = _options(self.form, self.header, self.columns, size + 1, use_threads=False)
         table = pc_csv.read_csv(pa.BufferReader(text[:size]), **options).combine_chunks()
         return pa.RecordBatch.from_arrays([_one(column) for column in table.columns], names=table.column_names)
 
     def _in_turn(self, stream: Any, header: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        """The rows of a stream, by Arrow; the first is the header if none is given."""
+        """Yield the rows of a stream, by Arrow; the first is the header if none is given."""
         self.checked = quotes.Checked(stream, self.form.separator)
         source = pa.PythonFile(self.checked, mode="r")
         batches = pc_csv.open_csv(source, **_options(self.form, header, self.columns, BLOCK))
@@ -190,7 +190,7 @@ class _Text:
 
 
 def _is(line: bytes, form: Format, header: Sequence[str]) -> bool:
-    """Whether the header is this line and no more."""
+    """Tell whether the header is this line and no more."""
     text = line.decode("utf-8-sig", errors="replace").removesuffix("\n").removesuffix("\r")
     return "\r" not in text and list(csv.reader(io.StringIO(text), delimiter=form.separator)) == [list(header)]
 
@@ -211,12 +211,12 @@ def _options(
 
 
 def _words(form: Format, columns: Mapping[str, str]) -> bool:
-    """Whether words such as `NA` stand for missing numbers; then Arrow would take texts of these words for missing too."""
+    """Tell whether words such as `NA` stand for missing numbers; then Arrow would take texts of these words for missing too."""
     return not form.explicit and not {"number", "date"}.isdisjoint(columns.values())
 
 
 def _without_empty(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows, in which empty texts are missing."""
+    """Return the same rows, in which empty texts are missing."""
     columns = [
         pc.if_else(empty, None, column)
         if pa.types.is_large_string(column.type) and pc.any(empty := pc.equal(column, "")).as_py()

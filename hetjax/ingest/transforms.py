@@ -50,13 +50,13 @@ class Transform:
         return None if value is None else float(value)
 
     def observe(self, column: pa.Array, where: Place) -> None:
-        """See some rows."""
+        """Observe some rows."""
         values = as_matrix(column, where, self.fill is not None)
         self.width = self._width(values, where)
         self.rows += len(values)
-        known = values[~np.isnan(values)]
-        self.sum, self.count = self.sum + float(known.sum(dtype=np.float64)), self.count + known.size
-        self.see(known if values.shape[1] == 1 else values)
+        present = values[~np.isnan(values)]
+        self.sum, self.count = self.sum + float(present.sum(dtype=np.float64)), self.count + present.size
+        self.see(present if values.shape[1] == 1 else values)
 
     def _width(self, values: np.ndarray, where: Place) -> int:
         wide = values.shape[1]
@@ -69,13 +69,13 @@ class Transform:
         return wide if most is None else min(wide, most)
 
     def see(self, values: np.ndarray) -> None:
-        """What is kept of the values that are known."""
+        """Keep what is needed of the values that are known."""
 
     def fit(self) -> None:
-        """All rows were seen."""
+        """Finish the fit when all rows were seen."""
 
     def apply(self, column: pa.Array, where: Place) -> np.ndarray:
-        """`[rows, width]`."""
+        """Return features `[rows, width]`."""
         values = as_matrix(column, where, self.fill is not None)
         if self.fill is not None:
             taken = self.sum / max(self.count, 1) if self.fill == "mean" else self.fill
@@ -86,13 +86,13 @@ class Transform:
         return values[:, : self.width]
 
     def fitted(self) -> dict[str, Any]:
-        """Options that give the same for other data."""
+        """Return options that give the same for other data."""
         kept = {} if self.fill != "mean" else {"fill": self.sum / max(self.count, 1)}
         return self.options | kept
 
 
 def is_finite(value: Any) -> bool:
-    """Whether a value of a configuration is a finite number of at most 64 bits."""
+    """Tell whether a value of a configuration is a finite number of at most 64 bits."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return abs(value) < 2**64 if isinstance(value, int) else math.isfinite(value)
@@ -111,7 +111,7 @@ class Standard(Transform):
         self.seen, self.centre, self.squares = 0, 0.0, 0.0
 
     def see(self, values: np.ndarray) -> None:
-        """Means and squares of chunks, combined as Chan et al. (1983) do."""
+        """Combine means and squares of chunks as Chan et al. (1983) do."""
         if not values.size:
             return
         mean, total = float(values.mean()), self.seen + values.size
@@ -238,7 +238,7 @@ class Categorical(Transform):
             self.mapping = dict(given)
 
     def _texts(self, column: pa.Array) -> tuple[np.ndarray, pa.Array]:
-        """Rows, and a text of each; several of a row, if they are separated."""
+        """Return rows, and a text of each; several of a row, if they are separated."""
         if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
             raise InputError(f"{self.place}: {column.type}, and should be texts or numbers")
         column = column.cast(pa.large_string())
@@ -246,8 +246,8 @@ class Categorical(Transform):
         if separator := self.options.get("separator"):
             lists = pc.split_pattern(column, separator)
             rows, column = rows.take(pc.list_parent_indices(lists)), pc.list_flatten(lists)
-        known = column.is_valid()
-        return rows.filter(known).to_numpy(zero_copy_only=False), column.filter(known)
+        present = column.is_valid()
+        return rows.filter(present).to_numpy(zero_copy_only=False), column.filter(present)
 
     def observe(self, column: pa.Array, where: Place) -> None:
         self.rows += len(column)
@@ -265,14 +265,14 @@ class Categorical(Transform):
         self.width = max(self.mapping.values(), default=0) + 1
 
     def apply(self, column: pa.Array, where: Place) -> np.ndarray:
-        made = np.zeros((len(column), self.width), np.uint8)
+        features = np.zeros((len(column), self.width), np.uint8)
         rows, texts = self._texts(column)
         names = pa.array(list(self.mapping), pa.large_string())
         found = pc.index_in(texts, names).fill_null(-1).to_numpy(zero_copy_only=False)
         numbers = np.array(list(self.mapping.values()), np.int64)
-        known = found >= 0
-        made[rows[known], numbers[found[known]]] = 1
-        return made
+        present = found >= 0
+        features[rows[present], numbers[found[present]]] = 1
+        return features
 
     def fitted(self) -> dict[str, Any]:
         return self.options | {"mapping": self.mapping}
@@ -322,5 +322,5 @@ TRANSFORMS: dict[str | None, type[Transform]] = {
 
 
 def make(options: Mapping[str, Any], place: str) -> Transform:
-    """The transform that a feature's options name."""
+    """Return the transform that a feature's options name."""
     return TRANSFORMS[options.get("name")](options, place)

@@ -1,4 +1,4 @@
-"""Columns of whole numbers in plain text, several times as fast as Arrow reads them: most tables of edges are such.
+"""Reader of columns of whole numbers in plain text, several times as fast as Arrow: most tables of edges are such.
 
 What is no digit is found 64 bytes at a time, and eight digits become a number at once. A piece of text that has anything else
 than whole numbers in these columns is left to Arrow.
@@ -27,7 +27,7 @@ UNREAD = np.uintp(2**31)  # the place of a column that is not wanted
 
 
 def usable(form: Format, columns: Mapping[str, str]) -> bool:
-    """Whether a table may be read so: its columns can be whole numbers, and no number stands for a missing one."""
+    """Tell whether a table may be read so: its columns can be whole numbers, and no number stands for a missing one."""
     numbers = any(re.fullmatch("-?[0-9]+", null) for null in form.null_values)
     return {"number", "date"}.isdisjoint(columns.values()) and not numbers and form.separator not in '0123456789-"\r\n'
 
@@ -35,7 +35,7 @@ def usable(form: Format, columns: Mapping[str, str]) -> bool:
 def read(
     text: memoryview, size: int, separator: str, header: Sequence[str], columns: Mapping[str, str]
 ) -> pa.RecordBatch | None:
-    """The rows in a piece of text, or None if they are anything else than whole numbers of at most 18 digits.
+    """Return the rows in a piece of text, or None if they are anything else than whole numbers of at most 18 digits.
 
     Args:
       text: whole lines without quotes, the last of which ends, and then `SPARE` bytes or more.
@@ -110,7 +110,7 @@ def _read(text, size, separator, places, strict, numbers):
 
 @compiled
 def _long(text, at, length):
-    """The number of more than eight digits."""
+    """Return the number of more than eight digits."""
     value = np.int64(0)
     while length > WORD:
         value = 10**8 * value + np.int64(_eight(_word(text, at)))
@@ -120,7 +120,7 @@ def _long(text, at, length):
 
 @compiled
 def _eight(word):
-    """The number of eight digits, or of the last ones where the first bytes are 0: neighbours are put together thrice."""
+    """Return the number of eight digits, or of the last ones where the first bytes are 0: neighbours are put together thrice."""
     word &= np.uint64(0x0F0F0F0F0F0F0F0F)
     word = (word * np.uint64(10) + (word >> np.uint64(8))) & np.uint64(0x00FF00FF00FF00FF)
     word = (word * np.uint64(100) + (word >> np.uint64(16))) & np.uint64(0x0000FFFF0000FFFF)
@@ -129,7 +129,7 @@ def _eight(word):
 
 @intrinsic
 def _word(context: Any, text: Any, at: Any) -> tuple[Any, Callable]:
-    """Eight bytes of a text from `at`, the first as the lowest."""
+    """Return eight bytes of a text from `at`, the first as the lowest."""
 
     def build(context, builder, signature, args):
         return load(context, builder, signature, args, WORD_BITS)
@@ -139,7 +139,7 @@ def _word(context: Any, text: Any, at: Any) -> tuple[Any, Callable]:
 
 @intrinsic
 def _no_digits(context: Any, text: Any, at: Any) -> tuple[Any, Callable]:
-    """Which of 64 bytes of a text from `at` are no digits: a bit each, the first as the lowest."""
+    """Return the bytes that are no digits among 64 of a text from `at`: a bit each, the first as the lowest."""
 
     def build(context, builder, signature, args):
         kind = ir.VectorType(EIGHT_BITS, 64)

@@ -22,14 +22,14 @@ IN_MEMORY = 2**28  # bytes of a result; a larger one lies in a file that is mapp
 
 
 def room(shape: tuple[int, int]) -> np.ndarray:
-    """Where a result is written, float32: memory, or a file without a name in the folder for such files (`TMPDIR`)."""
+    """Return an array for a result, float32: in memory, or in a file without a name in the folder for such files (`TMPDIR`)."""
     if 4 * shape[0] * shape[1] <= IN_MEMORY:
         return np.empty(shape, np.float32)
     return unnamed(shape, np.float32)
 
 
 def means(graph: HetGraph, path: Metapath, x: np.ndarray) -> np.ndarray:
-    """The means of `x` along a metapath, float32 `[nodes of the target, width]`; zeros where nothing is reached.
+    """Return the means of `x` along a metapath, float32 `[nodes of the target, width]`; zeros where nothing is reached.
 
     Args:
       x: `[nodes of the metapath's source, width]`, of any number type.
@@ -44,18 +44,18 @@ def means(graph: HetGraph, path: Metapath, x: np.ndarray) -> np.ndarray:
     return found
 
 
-def means_of_others(graph: HetGraph, path: Metapath, y: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """As `means` of a metapath from the target type to itself, but no node of `own` gets anything of its own row of `y`.
+def means_of_others(graph: HetGraph, path: Metapath, y: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """Return the means of a metapath from the target type to itself, as `means` does, in which no node of `ids` gets anything of its own row of `y`.
 
     The walks that come back to where they began are left out of the product of matrices, so not even rounding tells of the row
     ("label propagation", section 4.1: the diagonal of the adjacency is removed).
 
     Args:
-      y: `[nodes, columns]`, zeros of every node that is not in `own`.
-      own: ids.
+      y: `[nodes, columns]`, zeros of every node that is not in `ids`.
+      ids: of nodes of the target type.
     """
     found, y = means(graph, path, y), y.astype(np.float32)
-    for rows, product in _products(_matrices(graph, path), own):
+    for rows, product in _products(_matrices(graph, path), ids):
         if isinstance(product, np.ndarray):
             product[np.arange(len(rows)), rows] = 0
         else:
@@ -65,7 +65,7 @@ def means_of_others(graph: HetGraph, path: Metapath, y: np.ndarray, own: np.ndar
 
 
 def one_hot(graph: HetGraph, path: Metapath) -> np.ndarray:
-    """The means of one-hot features, float32 `[nodes of the target, nodes of the metapath's source]`: each node's share.
+    """Return the means of one-hot features, float32 `[nodes of the target, nodes of the metapath's source]`: each node's share.
 
     Raises:
       InputError: more than `MOST_ONE_HOT` numbers.
@@ -84,7 +84,7 @@ def one_hot(graph: HetGraph, path: Metapath) -> np.ndarray:
 
 
 def composed(graph: HetGraph, path: Metapath) -> CSC:
-    """One relation in place of a metapath's: an edge from every node that is reached, with its share in the mean as weight.
+    """Return one relation in place of a metapath's: an edge from every node that is reached, with its share in the mean as weight.
 
     Raises:
       InputError: it has more than `MOST_EDGES` edges.
@@ -110,7 +110,7 @@ def composed(graph: HetGraph, path: Metapath) -> CSC:
 
 
 def _matrices(graph: HetGraph, path: Metapath) -> list[scipy.sparse.csr_matrix]:
-    """Of every relation the mean over neighbours, `[targets, sources]`; edges that have weights are weighed."""
+    """Return the mean over neighbours of every relation, as matrices `[targets, sources]`; edges that have weights are weighed."""
     return [_mean(graph.relations[r], graph.schema.nodes[r.source]) for r in path.relations]
 
 
@@ -126,7 +126,7 @@ def _mean(csc: CSC, sources: int) -> scipy.sparse.csr_matrix:
 def _products(
     matrices: Sequence[scipy.sparse.csr_matrix], rows: np.ndarray
 ) -> Iterator[tuple[np.ndarray, scipy.sparse.csr_matrix | np.ndarray]]:
-    """Some rows of the product of all matrices, so many at a time, with their ids; as a sparse matrix, or one of all numbers (`FULL`)."""
+    """Yield some rows of the product of all matrices at a time, with their ids; as a sparse matrix, or as a dense one (`FULL`)."""
     for part in _ranges(len(rows), max(matrix.shape[1] for matrix in matrices)):
         product = matrices[0][rows[part]]
         for matrix in matrices[1:]:

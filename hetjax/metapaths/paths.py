@@ -28,7 +28,7 @@ class Metapath(NamedTuple):
         return self.relations[-1].source if self.relations else self.target
 
     def name(self, schema: Schema) -> str:
-        """As `author<-paper<-venue`; where several relations join two types, each has its name too: `author<-[writes]-paper`."""
+        """Return a name such as `author<-paper<-venue`; where several relations join two types, each has its name too: `author<-[writes]-paper`."""
         text = self.target
         for relation in self.relations:
             alike = [r for r in schema.relations if (r.source, r.target) == (relation.source, relation.target)]
@@ -37,7 +37,7 @@ class Metapath(NamedTuple):
 
 
 def metapaths(schema: Schema, hops: int, source: str | None = None) -> list[Metapath]:
-    """All metapaths of at most `hops` relations into the target type, the shorter ones first.
+    """Return all metapaths of at most `hops` relations into the target type, the shorter ones first.
 
     Args:
       source: the type where they begin; None: any.
@@ -58,7 +58,7 @@ def metapaths(schema: Schema, hops: int, source: str | None = None) -> list[Meta
 
 
 def bearable(graph: HetGraph, hops: int) -> bool:
-    """Whether the metapaths of at most `hops` relations are few, and none that becomes a relation has too many edges."""
+    """Return whether the metapaths of at most `hops` relations are few, and none that becomes a relation has too many edges."""
     try:
         found = metapaths(graph.schema, hops)
     except InputError:
@@ -67,7 +67,7 @@ def bearable(graph: HetGraph, hops: int) -> bool:
 
 
 def expected_edges(graph: HetGraph, path: Metapath) -> int:
-    """How many edges a metapath has as one relation, about: as many as there are walks, and pairs of nodes at most."""
+    """Estimate the edges that a metapath has as one relation: as many as there are walks, and pairs of nodes at most."""
     nodes = graph.schema.nodes
     walks: float = nodes[path.target]
     for relation in path.relations:
@@ -76,7 +76,7 @@ def expected_edges(graph: HetGraph, path: Metapath) -> int:
 
 
 def expected_sizes(graph: HetGraph, hops: int, label_hops: int) -> tuple[int, int]:
-    """About how many edges, and how many numbers of features, the graph of a graph's metapaths has."""
+    """Estimate the edges, and the values of features, that the graph of a graph's metapaths has."""
     edges, count = 0, graph.schema.nodes[graph.schema.target]
     labels = metapaths(graph.schema, label_hops, graph.schema.target)[1:]
     values = len(labels) * count * graph.schema.classes

@@ -24,19 +24,19 @@ ITSELF, MEANS, LABELS = "itself", "means", "labels"  # relations into the target
 
 
 def of_metapaths(schema: Schema) -> bool:
-    """Whether every relation is a metapath already, as `along_metapaths` makes them: one of them is every node alone."""
+    """Return whether every relation is a metapath already, as `along_metapaths` makes them: one of them is every node alone."""
     return any(map(is_own, schema.relations)) and all(
         r.target == schema.target and is_metapath(r) for r in schema.relations
     )
 
 
 def is_own(relation: Relation) -> bool:
-    """Whether this is the metapath without a hop."""
+    """Return whether this is the metapath without a hop."""
     return ITSELF in (relation.name, relation.source.removeprefix(f"{relation.target} "))
 
 
 def is_metapath(relation: Relation) -> bool:
-    """Whether a relation into the target type may be a metapath: one from the target type itself is named as such."""
+    """Return whether a relation into the target type may be a metapath: one from the target type itself is named as such."""
     source, name, target = relation
     return source != target or name == ITSELF or name.startswith(target + BACK)
 
@@ -44,7 +44,7 @@ def is_metapath(relation: Relation) -> bool:
 def along_metapaths(
     graph: HetGraph, hops: int, label_hops: int = 0, features: Collection[str] | None = None, ones: bool = False
 ) -> HetGraph:
-    """The graph of a graph's metapaths.
+    """Return the graph of a graph's metapaths.
 
     Args:
       graph: in memory or mapped into it.
@@ -57,30 +57,30 @@ def along_metapaths(
       InputError: there are too many metapaths, or too many edges or one-hot features of one whose first type has no features.
     """
     schema, target = graph.schema, graph.schema.target
-    count, made = schema.nodes[target], _Made(graph, features)
+    count, builder = schema.nodes[target], _GraphBuilder(graph, features)
     for path in metapaths(schema, hops):
         name = path.name(schema)
         if path.source in graph.features:
             x = graph.features[path.source]
             name = name if path.relations else f"{target} {ITSELF}"
-            made.add(name, MEANS, x.shape[1], lambda path=path, x=x: means(graph, path, x) if path.relations else x)
+            builder.add(name, MEANS, x.shape[1], lambda path=path, x=x: means(graph, path, x) if path.relations else x)
         elif ones and path.source != target:
-            made.add(name, MEANS, schema.nodes[path.source], lambda path=path: one_hot(graph, path))
+            builder.add(name, MEANS, schema.nodes[path.source], lambda path=path: one_hot(graph, path))
         else:
-            made.nodes[path.source] = schema.nodes[path.source]
-            edges = composed(graph, path) if path.relations else made.loops
-            made.relate(Relation(path.source, name if path.relations else ITSELF, target), edges)
+            builder.nodes[path.source] = schema.nodes[path.source]
+            edges = composed(graph, path) if path.relations else builder.loops
+            builder.relate(Relation(path.source, name if path.relations else ITSELF, target), edges)
     labels = known(graph, graph.splits["train"])[:, : schema.classes] if label_hops else np.zeros((count, 0))
-    own = graph.splits["train"]
+    train = graph.splits["train"]
     for path in metapaths(schema, label_hops, target)[1:]:
         name = f"{LABELS} {path.name(schema)}"
-        made.add(name, LABELS, schema.classes, lambda path=path: means_of_others(graph, path, labels, own))
-    names = replace(graph.names, nodes={t: ids for t, ids in graph.names.nodes.items() if t in made.nodes})
-    new = replace(schema, nodes=made.nodes, relations=tuple(made.relations))
-    return replace(graph, schema=new, relations=made.relations, features=made.features, names=names)
+        builder.add(name, LABELS, schema.classes, lambda path=path: means_of_others(graph, path, labels, train))
+    names = replace(graph.names, nodes={t: ids for t, ids in graph.names.nodes.items() if t in builder.nodes})
+    new = replace(schema, nodes=builder.nodes, relations=tuple(builder.relations))
+    return replace(graph, schema=new, relations=builder.relations, features=builder.features, names=names)
 
 
-class _Made:
+class _GraphBuilder:
     """Types, relations and features, as they are added."""
 
     def __init__(self, graph: HetGraph, wanted: Collection[str] | None):
@@ -99,7 +99,7 @@ class _Made:
         self.relations[relation] = edges
 
     def add(self, name: str, relation: str, width: int, compute) -> None:
-        """A type with the target's nodes, and a relation from each to the same node of the target."""
+        """Add a type with the target's nodes, and a relation from each to the same node of the target."""
         if name in self.nodes:
             raise InputError(
                 f"a metapath is called {name!r}, and so is another, or a node type: give types other names"

@@ -176,12 +176,12 @@ def _check_types(
     given: Mapping[str, Mapping[str, Any]], ends: Mapping[Relation, Any], nodes: Mapping[str, int]
 ) -> None:
     """Raise an InputError for a type that neither a relation nor `nodes` has, which a slip of the pen makes."""
-    known = [*dict.fromkeys(end for r in ends for end in (r.source, r.target)), *nodes]
+    known_types = [*dict.fromkeys(end for r in ends for end in (r.source, r.target)), *nodes]
     for what, types in given.items():
         for name in types:
-            if ends and name not in known:
+            if ends and name not in known_types:
                 raise InputError(
-                    f"{what} of {name!r}: no relation has nodes of this type{nearest(name, known)}; where it has no edges, `nodes` says how many nodes"
+                    f"{what} of {name!r}: no relation has nodes of this type{nearest(name, known_types)}; where it has no edges, `nodes` says how many nodes"
                 )
 
 
@@ -195,7 +195,7 @@ def _class_count(labels: np.ndarray, classes: Ids | None) -> int:
 
 
 def _sides(ends: Mapping[Relation, Ends]) -> list[tuple[Relation, str, str, Any]]:
-    """The two ends of every relation: the relation, source or target, its node type, and the ids or numbers."""
+    """Return the two ends of every relation: the relation, source or target, its node type, and the ids or numbers."""
     sides = []
     for relation, parts in ends.items():
         sides += [
@@ -208,14 +208,14 @@ def _sides(ends: Mapping[Relation, Ends]) -> list[tuple[Relation, str, str, Any]
 def _say_numbers(ends: Mapping[Relation, Ends], ids: Mapping[str, Ids]) -> None:
     """Say where whole numbers of edges are node numbers though the type has whole numbers as ids."""
     for relation, side, node_type, values in _sides(ends):
-        whole = isinstance(values, np.ndarray) and len(values) and node_type in ids
-        if whole and str(ids[node_type].values.type) == "int64" and not _plain(ids[node_type]):
+        has_ids = isinstance(values, np.ndarray) and len(values) and node_type in ids
+        if has_ids and str(ids[node_type].values.type) == "int64" and not _plain(ids[node_type]):
             words = "whole numbers are node numbers from 0, not the ids of type"
             log.warning("relation %s: %s: %s %r", relation, side, words, node_type)
 
 
 def _first_seen(ends: Mapping[Relation, Ends], kept: Mapping[str, Ids]) -> dict[str, Ids]:
-    """The ids of the types that edges name by texts, and that have none given, in the order in which they are first named.
+    """Return the ids of the types that edges name by texts, and that have none given, in the order in which they are first named.
 
     Raises:
       InputError: other edges name nodes of such a type by numbers.
@@ -233,13 +233,13 @@ def _first_seen(ends: Mapping[Relation, Ends], kept: Mapping[str, Ids]) -> dict[
 
 
 def _numbered(relation: Relation, parts: Ends, ids: Mapping[str, Ids]) -> Ends:
-    """Node numbers in the place of texts."""
-    made = {
+    """Return node numbers in the place of texts."""
+    ends = {
         side: positions(values, ids.get(node_type), f"relation {relation}: {side}")
         for _, side, node_type, values in _sides({relation: parts})
         if isinstance(values, pa.Array)
     }
-    return parts._replace(**made)
+    return parts._replace(**ends)
 
 
 def _turned(parts: Ends) -> Ends:
@@ -247,7 +247,7 @@ def _turned(parts: Ends) -> Ends:
 
 
 def _counts(nodes, ids, features, labels, ends) -> dict[str, int]:
-    """Nodes per type: as given; or else as many as there are ids, rows of features or labels; or up to the last in an edge."""
+    """Return nodes per type: as given; or else as many as there are ids, rows of features or labels; or up to the last in an edge."""
     counts = {name: as_count(count, f"nodes of {name!r}") for name, count in nodes.items()}
     for source in (ids, features, labels):
         for name, rows in source.items():
@@ -263,11 +263,11 @@ def _counts(nodes, ids, features, labels, ends) -> dict[str, int]:
 
 
 def _splits(
-    given: Any, labels: np.ndarray, ids: Ids | None, own: bool, seed: int, to_predict: bool
+    given: Any, labels: np.ndarray, ids: Ids | None, ids_given: bool, seed: int, to_predict: bool
 ) -> dict[str, np.ndarray]:
-    """Node numbers per split; where the ids are those that edges have, and not the user's `own`, whole numbers are node numbers."""
+    """Return node numbers per split; where the ids are those that edges have, and not the user's `ids_given`, whole numbers are node numbers."""
     if isinstance(given, Mapping):
-        splits = as_splits(given, len(labels), ids, own, numbered=True)
+        splits = as_splits(given, len(labels), ids, ids_given, numbered=True)
         if not len(splits.get("train", ())) and not to_predict:
             log.warning("splits: no node is in train")
         return splits
@@ -275,6 +275,6 @@ def _splits(
 
 
 def _plain(ids: Ids) -> bool:
-    """Whether ids are hetjax's own numbers."""
+    """Tell whether ids are hetjax's own numbers."""
     values = ids.values
     return str(values.type) == "int64" and np.array_equal(values.to_numpy(zero_copy_only=False), np.arange(len(values)))

@@ -1,4 +1,4 @@
-"""What every object of another library is made of: a graph's edges, features, labels, masks and names, in plain arrays."""
+"""A graph's edges, features, labels, masks and names in plain arrays, of which objects of other libraries are made."""
 
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -14,7 +14,7 @@ MASKS = {"train": "train_mask", "validation": "val_mask", "test": "test_mask"}
 
 
 def edge_lists(graph: HetGraph) -> Iterator[tuple[Relation, np.ndarray, np.ndarray, np.ndarray | None]]:
-    """Per relation source and target numbers, int64, and weights, by target."""
+    """Yield source and target numbers, int64, and weights per relation, by target."""
     for relation in graph.schema.relations:
         csc = graph.relations[relation]
         source, target = edges_of(csc)
@@ -22,15 +22,15 @@ def edge_lists(graph: HetGraph) -> Iterator[tuple[Relation, np.ndarray, np.ndarr
 
 
 def masks(graph: HetGraph) -> dict[str, np.ndarray]:
-    """Bool `[nodes of the target type]` per split, by the names that PyG and DGL give masks."""
-    made = {name: np.zeros(len(graph.labels), bool) for name in MASKS.values()}
+    """Return masks, bool `[nodes of the target type]` per split, by the names that PyG and DGL give masks."""
+    by_name = {name: np.zeros(len(graph.labels), bool) for name in MASKS.values()}
     for split, name in MASKS.items():
-        made[name][graph.splits[split]] = True
-    return made
+        by_name[name][graph.splits[split]] = True
+    return by_name
 
 
 def node_ids(graph: HetGraph, node_type: str) -> list[Any]:
-    """The users' ids, or the numbers."""
+    """Return the users' ids, or the numbers."""
     return graph.names.of(node_type, graph.schema.nodes[node_type]).to_pylist()
 
 

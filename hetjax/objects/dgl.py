@@ -78,17 +78,17 @@ def from_dgl(
 
 
 def _key(data: Mapping[str, Any], keys: Iterable[str]) -> str:
-    """The first of some names that is there; empty if none is."""
+    """Return the first of some names that is there; empty if none is."""
     return next((key for key in keys if key in data), "")
 
 
-def _say_left_out(place: str, data: Iterable[str], used: Iterable[str], known: Collection[str] = ()) -> None:
-    if left := [key for key in data if key not in (*used, *known, TYPE, NUMBER)]:
+def _say_left_out(place: str, data: Iterable[str], used: Iterable[str], expected: Collection[str] = ()) -> None:
+    if left := [key for key in data if key not in (*used, *expected, TYPE, NUMBER)]:
         log.warning("%s: left out: %s", place, ", ".join(map(str, left)))
 
 
 def _ends(graph: Any, kind: tuple[str, str, str]) -> Ends:
-    """Node numbers and weights of a relation's edges."""
+    """Return node numbers and weights of a relation's edges."""
     data, place = graph.edges[kind].data, f"relation {as_relation(kind)}"
     weights = [key for key in WEIGHTS if key in data]
     if len(weights) > 1:
@@ -102,7 +102,7 @@ def _ends(graph: Any, kind: tuple[str, str, str]) -> Ends:
 
 
 def _by_type(graph: Any, data: dict, counts: dict, edges: dict) -> tuple[dict, dict, dict]:
-    """The nodes' data, their numbers and the edges by type, where a homogeneous graph says the types."""
+    """Return the nodes' data, their numbers and the edges by type, where a homogeneous graph says the types."""
     ((name, columns),), ((relation, ends),) = data.items(), edges.items()
     node_type, edge_type = columns.get(TYPE), graph.edges[tuple(relation)].data.get(TYPE)
     if not _several(node_type) and not _several(edge_type):
@@ -114,19 +114,19 @@ def _by_type(graph: Any, data: dict, counts: dict, edges: dict) -> tuple[dict, d
         parts[one] = Ends(typed.number[ends.source[places]], typed.number[ends.target[places]], weights)
     dense = {key: as_dense(column, key) for key, column in columns.items() if key in NODE_KEYS}
     rows = {one: {key: column[members] for key, column in dense.items()} for one, members in typed.nodes.items()}
-    for own in rows.values():
-        for key in [key for key in LABELS if key in own and (own[key] == -1).all()]:
-            del own[key]
+    for values in rows.values():
+        for key in [key for key in LABELS if key in values and (values[key] == -1).all()]:
+            del values[key]
     return rows, {one: len(members) for one, members in typed.nodes.items()}, parts
 
 
 def _several(numbers: Any) -> bool:
-    """Whether there are numbers of several types."""
+    """Tell whether there are numbers of several types."""
     return numbers is not None and len(np.unique(as_dense(numbers, TYPE))) > 1
 
 
 def to_dgl(graph: HetGraph) -> Any:
-    """A `dgl.DGLGraph` with `feat`, `label`, masks, `weight`, and `id` where ids are numbers; DGL holds no texts, so that
+    """Return a `dgl.DGLGraph` with `feat`, `label`, masks, `weight`, and `id` where ids are numbers; DGL holds no texts, so that
     other ids and the names of classes are left out, which a line says.
 
     Raises:
@@ -137,19 +137,19 @@ def to_dgl(graph: HetGraph) -> Any:
 
     lists = list(back.edge_lists(graph))
     ends = {tuple(r): (torch.from_numpy(source), torch.from_numpy(target)) for r, source, target, _ in lists}
-    made = dgl.heterograph(ends, num_nodes_dict=dict(graph.schema.nodes))
+    dgl_graph = dgl.heterograph(ends, num_nodes_dict=dict(graph.schema.nodes))
     for relation, _, _, weights in lists:
         if weights is not None:
-            made.edges[tuple(relation)].data["weight"] = torch.from_numpy(weights.copy())
+            dgl_graph.edges[tuple(relation)].data["weight"] = torch.from_numpy(weights.copy())
     for name, matrix in graph.features.items():
-        made.nodes[name].data["feat"] = torch.from_numpy(matrix.copy())
+        dgl_graph.nodes[name].data["feat"] = torch.from_numpy(matrix.copy())
     for name, ids in graph.names.nodes.items():
         if str(ids.values.type) == "int64":
-            made.nodes[name].data["id"] = torch.from_numpy(ids.values.to_numpy().copy())
+            dgl_graph.nodes[name].data["id"] = torch.from_numpy(ids.values.to_numpy().copy())
         else:
             log.warning("ids of type %r are texts, which DGL does not hold, and are left out", name)
-    target = made.nodes[graph.schema.target].data
+    target = dgl_graph.nodes[graph.schema.target].data
     target["label"] = torch.from_numpy(graph.labels.astype(graph.labels.dtype if graph.numeric else np.int64))
     for key, mask in back.masks(graph).items():
         target[key] = torch.from_numpy(mask)
-    return made
+    return dgl_graph

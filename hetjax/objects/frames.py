@@ -73,15 +73,15 @@ def from_pandas(
     check_mappings({"nodes": nodes, "edges": edges})
     wanted = list(label) if isinstance(label, list | tuple) else [label]
     columns = {name: _columns(frame, f"nodes of type {name!r}") for name, frame in nodes.items()}
-    labelled, asked = [name for name, there in columns.items() if wanted[0] in there], target
+    labelled, asked = [name for name, names in columns.items() if wanted[0] in names], target
     target = back.only_target(labelled, target, nodes)
     for name in features or {}:
         if name not in nodes:
             raise InputError(f"features of {name!r}: no frame of nodes of this type among {sorted(nodes)}")
     taken = {name: wanted if name == target else [] for name in nodes}
-    roles = {name: _roles(there, taken[name]) for name, there in columns.items()}
+    roles = {name: _roles(names, taken[name]) for name, names in columns.items()}
     ids = {name: _ids(frame, name, roles[name]) for name, frame in nodes.items()}
-    made = {name: _features(nodes[name], name, roles[name], taken[name], features) for name in nodes}
+    matrices = {name: _features(nodes[name], name, roles[name], taken[name], features) for name in nodes}
     _say_left_out(roles, target, splits is not None)
     if splits is None:
         splits = _splits(nodes[target], target, roles[target]) or (0.6, 0.2, 0.2)
@@ -89,7 +89,7 @@ def from_pandas(
         splits = as_masks(splits, ids[target])
     return from_arrays(
         {relation: _ends(frame, as_relation(relation), ids) for relation, frame in edges.items()},
-        {name: matrix for name, matrix in made.items() if matrix is not None},
+        {name: matrix for name, matrix in matrices.items() if matrix is not None},
         {target: _labels(nodes[target], target, wanted) if target in labelled else None},
         splits,
         {name: len(one) for name, one in ids.items()},
@@ -101,7 +101,7 @@ def from_pandas(
 
 
 def _columns(frame: Any, place: str) -> list[Any]:
-    """The columns of a frame, of which no two have one name."""
+    """Return the columns of a frame, of which no two have one name."""
     if (columns := columns_of(frame)) is None:
         raise InputError(f"{place}: {type(frame).__name__}, and should be a frame, or a dictionary of columns")
     twice = next((name for number, name in enumerate(columns) if name in columns[:number]), None)
@@ -111,7 +111,7 @@ def _columns(frame: Any, place: str) -> list[Any]:
 
 
 def _roles(columns: Sequence[Any], labels: Sequence[Any]) -> Roles:
-    """What each column is, by its name; an exact name comes before one in another case."""
+    """Return the role of each column, by its name; an exact name comes before one in another case."""
     named = {str(name).strip().lower(): name for name in reversed(columns) if name not in labels}
     named |= {name: name for name in columns if isinstance(name, str) and name not in labels}
     taken = {key: named[key] for key in (ID, SPLIT, *MASKS) if key in named}
@@ -141,8 +141,8 @@ def _features(
     place, asked = f"nodes of type {node_type!r}", (given or {}).get(node_type)
     names = roles.others if asked is None else [asked] if isinstance(asked, str) else list(asked)
     for name in names:
-        if name not in (there := columns_of(frame) or []):
-            raise InputError(f"{place}: no column {name!r} among {', '.join(map(str, there))}")
+        if name not in (column_names := columns_of(frame) or []):
+            raise InputError(f"{place}: no column {name!r} among {', '.join(map(str, column_names))}")
     leaked = [str(name) for name in names if name in labels]
     if leaked:
         raise InputError(f"{place}: columns of labels are no features: {', '.join(leaked)}")
@@ -159,7 +159,7 @@ def _say_left_out(roles: Mapping[str, Roles], target: str, given: bool) -> None:
 
 
 def _splits(frame: Any, target: str, roles: Roles) -> dict[str, np.ndarray]:
-    """A mask per split, from the columns that have them; none if there are no such columns."""
+    """Return a mask per split, from the columns that have them; none if there are no such columns."""
     place = f"nodes of type {target!r}"
     if roles.masks and roles.split is not None:
         listed = ", ".join(map(str, (roles.split, *roles.masks.values())))
@@ -190,20 +190,20 @@ def _labels(frame: Any, target: str, names: Sequence[Any]) -> Any:
 
 
 def _ends(frame: Any, relation: Relation, ids: Mapping[str, Ids]) -> Ends:
-    """Node numbers, and weights if any."""
+    """Return node numbers, and weights if any."""
     parts = as_ends(frame, relation)
-    made = {}
+    ends = {}
     for side, node_type in (("source", relation.source), ("target", relation.target)):
         if node_type not in ids:
             raise InputError(f"relation {relation}: no frame of nodes of type {node_type!r} among {sorted(ids)}")
         asked = getattr(parts, side)
         asked = to_arrow(asked) if isinstance(asked, np.ndarray) else asked
-        made[side] = positions(asked, ids[node_type], f"relation {relation}: {side}")
-    return parts._replace(**made)
+        ends[side] = positions(asked, ids[node_type], f"relation {relation}: {side}")
+    return parts._replace(**ends)
 
 
 def to_pandas(graph: HetGraph) -> tuple[dict[str, Any], dict[tuple[str, str, str], Any]]:
-    """`({type: frame}, {relation: frame})`, as `from_pandas` takes them: columns `x_0` ..., `label` (or `label_CLASS` ..., with
+    """Return `({type: frame}, {relation: frame})`, as `from_pandas` takes them: columns `x_0` ..., `label` (or `label_CLASS` ..., with
     several labels a node) and `split`, ids as the index; and `source`, `target`, `weight`.
 
     Raises:
@@ -229,6 +229,6 @@ def to_pandas(graph: HetGraph) -> tuple[dict[str, Any], dict[tuple[str, str, str
     links: dict[tuple[str, str, str], Any] = {}
     for relation, source, end, weights in back.edge_lists(graph):
         called = [np.array(back.node_ids(graph, name), object) for name in (relation.source, relation.target)]
-        about: dict[str, np.ndarray] = {"source": called[0][source], "target": called[1][end]}
-        links[relation] = pd.DataFrame(about if weights is None else about | {"weight": weights})
+        link: dict[str, np.ndarray] = {"source": called[0][source], "target": called[1][end]}
+        links[relation] = pd.DataFrame(link if weights is None else link | {"weight": weights})
     return frames, links

@@ -80,7 +80,7 @@ def from_networkx(
 
 
 def _ids(nodes: Iterable[Any], node_type: str) -> list[int | str]:
-    """The ids of nodes; where they are objects of other kinds, their texts, which a line says."""
+    """Return the ids of nodes; where they are objects of other kinds, their texts, which a line says."""
     nodes = list(nodes)
     ids = [_id(node, node_type) for node in nodes]
     odd = next((node for node in nodes if _is_odd(node, node_type)), None)
@@ -108,7 +108,7 @@ def _is_odd(node: Any, node_type: str) -> bool:
 
 
 def _asked(chosen: Any, node_type: str) -> Any:
-    """Nodes of a split as ids; a mask as it is."""
+    """Return the nodes of a split as ids; a mask as it is."""
     if isinstance(chosen, list | tuple | set | frozenset) and not all(
         isinstance(one, bool | np.bool_) for one in chosen
     ):
@@ -125,7 +125,7 @@ def _say_left_out(members: Mapping[str, Mapping[Any, dict]]) -> None:
 
 
 def _matrix(rows: list, node_type: str) -> np.ndarray | list:
-    """The features of a type: a row of numbers per node, or one value each."""
+    """Return the features of a type: a row of numbers per node, or one value each."""
     place = f"features of type {node_type!r}"
     bare = [position for position, row in enumerate(rows) if row is None]
     if bare:
@@ -155,11 +155,11 @@ def _labels(values: list, classes: list | None, target: str) -> Any:
 
 
 def _several(values: list, classes: list | None, target: str) -> Any:
-    """Several labels a node, each 0 or 1."""
-    known = [value for value in values if value is not None]
-    if not all(isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 1 for value in known):
+    """Return several labels a node, each 0 or 1."""
+    present = [value for value in values if value is not None]
+    if not all(isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 1 for value in present):
         raise InputError(f"labels of type {target!r}: y is a list of some nodes, and of others it is not")
-    widths = {len(value) for value in known}
+    widths = {len(value) for value in present}
     if len(widths) > 1:
         found = short(str(sorted(widths)))
         raise InputError(f"labels of type {target!r}: y of {found} values, and all should have as many")
@@ -168,7 +168,7 @@ def _several(values: list, classes: list | None, target: str) -> Any:
 
 
 def _splits(nodes: Mapping[Any, dict], target: str) -> dict[str, np.ndarray]:
-    """A mask per split, from the attributes that say it; none if there are no such attributes."""
+    """Return a mask per split, from the attributes that say it; none if there are no such attributes."""
     place = f"nodes of type {target!r}"
     used = [key for key in ("split", *MASKS) if any(attributes.get(key) is not None for attributes in nodes.values())]
     columns = {
@@ -227,28 +227,28 @@ def _columns(edges: list[tuple[int, int, Any]], relation: tuple) -> Ends:
 
 
 def to_networkx(graph: HetGraph) -> networkx.MultiDiGraph:
-    """A `networkx.MultiDiGraph` whose nodes are `(type, id)`, with the attributes that `from_networkx` reads; and as attributes
+    """Return a `networkx.MultiDiGraph` whose nodes are `(type, id)`, with the attributes that `from_networkx` reads; and as attributes
     of the graph `types`, `relations` and `classes`, in their order."""
-    made: networkx.MultiDiGraph = networkx.MultiDiGraph(
+    nx_graph: networkx.MultiDiGraph = networkx.MultiDiGraph(
         types=list(graph.schema.nodes), relations=list(graph.schema.relations)
     )
     classes = graph.names.class_names(graph.schema.classes)
-    made.graph["classes"] = classes
+    nx_graph.graph["classes"] = classes
     nodes = {name: [(name, one) for one in back.node_ids(graph, name)] for name in graph.schema.nodes}
     for name, members in nodes.items():
-        made.add_nodes_from(members, type=name)
+        nx_graph.add_nodes_from(members, type=name)
         for node, row in zip(members, graph.features.get(name, ())):
-            made.nodes[node]["x"] = row
+            nx_graph.nodes[node]["x"] = row
     target = nodes[graph.schema.target]
     for position in np.flatnonzero(graph.labelled(np.arange(len(target)))):
         label = graph.labels[position]
-        made.nodes[target[position]]["y"] = label.tolist() if graph.multilabel or graph.numeric else classes[label]
+        nx_graph.nodes[target[position]]["y"] = label.tolist() if graph.multilabel or graph.numeric else classes[label]
     for split, ids in graph.splits.items():
         for number in ids:
-            made.nodes[target[number]]["split"] = split
+            nx_graph.nodes[target[number]]["split"] = split
     for relation, source, end, weights in back.edge_lists(graph):
         for edge, ends in enumerate(zip(source, end)):
-            about = {} if weights is None else {"weight": float(weights[edge])}
+            attributes = {} if weights is None else {"weight": float(weights[edge])}
             one, other = nodes[relation.source][ends[0]], nodes[relation.target][ends[1]]
-            made.add_edge(one, other, relation=relation.name, **about)
-    return made
+            nx_graph.add_edge(one, other, relation=relation.name, **attributes)
+    return nx_graph

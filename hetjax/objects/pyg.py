@@ -26,7 +26,7 @@ GRAPH_KEYS = {"classes", "_node_type_names", "_edge_type_names"}
 
 
 class Nodes(NamedTuple):
-    """What a node type has: features, labels, ids and masks by split; None where it has none; `size`: how many nodes, if that is known."""
+    """The columns of a node type: features, labels, ids and masks by split; None where it has none; `size`: how many nodes, if that is known."""
 
     x: Any
     y: Any
@@ -88,12 +88,12 @@ def from_pyg(
 
 
 def _get(store: Any, key: str) -> Any:
-    """What a store of PyG has under a name; None if nothing."""
+    """Return what a store of PyG has under a name; None if nothing."""
     return getattr(store, key, None)
 
 
 def _keys(store: Any) -> list[str]:
-    """The names of what a store has."""
+    """Return the names of what a store has."""
     keys = getattr(store, "keys", None)
     names = list(keys() if callable(keys) else keys or vars(store))
     return [name for name in names if _get(store, name) is not None]
@@ -106,7 +106,7 @@ def _nodes(store: Any, place: str) -> Nodes:
 
 
 def _count(store: Any, *columns: Any) -> int | None:
-    """The number of nodes that a store says, or that its columns have."""
+    """Return the number of nodes that a store says, or that its columns have."""
     if "num_nodes" in _keys(store):
         return as_count(store.num_nodes, "num_nodes")
     masks = (_get(store, key) for key in MASKS)
@@ -114,7 +114,7 @@ def _count(store: Any, *columns: Any) -> int | None:
 
 
 def _rows(column: Any) -> int:
-    """The number of rows of a tensor or list."""
+    """Return the number of rows of a tensor or list."""
     shape = getattr(column, "shape", None) if not isinstance(column, list | tuple) else (len(column),)
     if not shape:
         raise InputError(f"{short(repr(column), 80)}, and should be a tensor with a row per node")
@@ -122,32 +122,32 @@ def _rows(column: Any) -> int:
 
 
 def _checked(column: Any, count: int, place: str) -> Any:
-    """A column with a row per node."""
+    """Return a column with a row per node."""
     if column is not None and _rows(column) != count:
         raise InputError(f"{place}: {_rows(column)} rows != {count} nodes")
     return column
 
 
 def _masks(store: Any, count: int, place: str) -> dict[str, np.ndarray]:
-    """A mask per split, from masks or node numbers; none if there are none."""
-    made: dict[str, np.ndarray] = {}
+    """Return a mask per split, from masks or node numbers; none if there are none."""
+    masks: dict[str, np.ndarray] = {}
     for key, split in (MASKS | INDICES).items():
         if (given := _get(store, key)) is None:
             continue
         where = f"{place}: {key}"
-        if split in made:
+        if split in masks:
             raise InputError(f"{where}: split {split!r} is there twice: leave one")
         if key in MASKS:
-            made[split] = as_mask(as_column(given, where), where)
-            if len(made[split]) != count:
-                raise InputError(f"{where}: a mask of shape ({len(made[split])},) != ({count},) of the nodes")
+            masks[split] = as_mask(as_column(given, where), where)
+            if len(masks[split]) != count:
+                raise InputError(f"{where}: a mask of shape ({len(masks[split])},) != ({count},) of the nodes")
         else:
-            made[split] = _mask_of(given, count, where)
-    return made
+            masks[split] = _mask_of(given, count, where)
+    return masks
 
 
 def _mask_of(given: Any, count: int, place: str) -> np.ndarray:
-    """A mask of node numbers, each of which is there once."""
+    """Return a mask of node numbers, each of which is there once."""
     numbers = node_numbers(given, place)
     if not isinstance(numbers, np.ndarray) or (len(numbers) and (numbers.min() < 0 or numbers.max() >= count)):
         raise InputError(f"{place}: {short(str(numbers), 80)}, and should be numbers of {count} nodes")
@@ -157,21 +157,21 @@ def _mask_of(given: Any, count: int, place: str) -> np.ndarray:
     return mask
 
 
-def _say_left_out(stores: Mapping[str, Any], known: set[str]) -> None:
+def _say_left_out(stores: Mapping[str, Any], expected: set[str]) -> None:
     for place, store in stores.items():
-        if left := [key for key in _keys(store) if key not in known]:
+        if left := [key for key in _keys(store) if key not in expected]:
             what = f"{', '.join(left)}: hetjax has no features of edges" if "edge_attr" in left else ", ".join(left)
             log.warning("%s: left out: %s", place, what)
 
 
 def _ends(store: Any, place: str) -> Ends:
-    """The ends of a store's edges, as node numbers, and their weights."""
+    """Return the ends of a store's edges, as node numbers, and their weights."""
     ends = _given_ends(store, place)
     return ends._replace(weights=None if ends.weights is None else as_weights(ends.weights, f"{place}: edge_weight"))
 
 
 def _given_ends(store: Any, place: str) -> Ends:
-    """The ends of a store's edges, and weights as they are given."""
+    """Return the ends of a store's edges, and weights as they are given."""
     weights = _get(store, "edge_weight")
     if (index := _get(store, "edge_index")) is not None:
         shape = tuple(getattr(index, "shape", ()))
@@ -190,7 +190,7 @@ def _given_ends(store: Any, place: str) -> Ends:
 
 
 def _coordinates(adjacency: Any) -> tuple[Any, Any, Any]:
-    """Targets, sources and values of a transposed adjacency: of torch_sparse, of torch, or of scipy. Values that are all 1 are none."""
+    """Return targets, sources and values of a transposed adjacency: of torch_sparse, of torch, or of scipy. Values that are all 1 are none."""
     if hasattr(adjacency, "coo"):
         return adjacency.coo()
     if hasattr(adjacency, "to_sparse_coo"):
@@ -205,7 +205,7 @@ def _coordinates(adjacency: Any) -> tuple[Any, Any, Any]:
 
 
 def _homogeneous(data: Any) -> tuple[dict[str, Nodes], dict[Any, Ends]]:
-    """The nodes and edges of a `Data`: by `node_type` and `edge_type`, where it has these."""
+    """Return the nodes and edges of a `Data`: by `node_type` and `edge_type`, where it has these."""
     types, kinds = _get(data, "node_type"), _get(data, "edge_type")
     if types is None and kinds is None:
         return {NODE: _nodes(data, "nodes")}, {EDGE: _ends(data, f"relation {EDGE}")}
@@ -220,29 +220,29 @@ def _homogeneous(data: Any) -> tuple[dict[str, Nodes], dict[Any, Ends]]:
     typed = by_type((np.asarray(ends.source), np.asarray(ends.target)), count, types, kinds, names, triples)
     edges = {}
     for relation, places in typed.edges.items():
-        own = None if weights is None or _is_unknown(weights[places]) else weights[places]
-        own = None if own is None else as_weights(own, f"relation {relation}: edge_weight")
-        edges[relation] = Ends(typed.number[ends.source[places]], typed.number[ends.target[places]], own)
+        edge_weights = None if weights is None or _is_unknown(weights[places]) else weights[places]
+        edge_weights = None if edge_weights is None else as_weights(edge_weights, f"relation {relation}: edge_weight")
+        edges[relation] = Ends(typed.number[ends.source[places]], typed.number[ends.target[places]], edge_weights)
     return _nodes_by_type(data, count, typed), edges
 
 
 def _nodes_by_type(data: Any, count: int, typed: Typed) -> dict[str, Nodes]:
-    """What each type has of a `Data`: its own rows; what is NaN in all rows of a type, it has not, as PyG fills in."""
+    """Return the rows of a `Data` that each type has; a type does not have what is NaN in all its rows, as PyG fills in."""
     x, y, ids = (_checked(_get(data, key), count, key) for key in ("x", "y", "ids"))
     x = None if x is None else as_dense(x, "x")
     y = None if y is None else as_dense(y, "y")
     masks = _masks(data, count, "nodes")
-    made = {}
+    nodes = {}
     for name, rows in typed.nodes.items():
         own_x, own_y = (None if one is None else one[rows] for one in (x, y))
-        made[name] = Nodes(
+        nodes[name] = Nodes(
             None if own_x is None or _is_unknown(own_x) else own_x,
             None if own_y is None or _is_unknown(own_y) or (own_y == -1).all() else own_y,
             None if ids is None else _taken(ids, rows),
             {split: mask[rows] for split, mask in masks.items()},
             len(rows),
         )
-    return made
+    return nodes
 
 
 def _is_unknown(values: np.ndarray) -> bool:
@@ -254,7 +254,7 @@ def _taken(ids: Sequence[Any], rows: np.ndarray) -> list[Any]:
 
 
 def to_pyg(graph: HetGraph) -> Any:
-    """A `HeteroData` of a graph, with `x`, `y`, masks, `edge_index` and `edge_weight`; ids and classes, where there are
+    """Return a `HeteroData` of a graph, with `x`, `y`, masks, `edge_index` and `edge_weight`; ids and classes, where there are
     names, are the lists `ids` of a node type and `classes`.
 
     Raises:

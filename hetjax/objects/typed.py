@@ -90,23 +90,23 @@ def _numbers(given: Any, count: int, place: str, names: Sequence | None) -> np.n
     return numbers
 
 
-def _names(given: Sequence | None, numbers: np.ndarray, word: str, only: str, there: Any) -> dict[int, Any]:
-    """The name of every type, by its number."""
+def _names(given: Sequence | None, numbers: np.ndarray, word: str, only: str, stored: Any) -> dict[int, Any]:
+    """Return the name of every type, by its number."""
     if given:
         return dict(enumerate(given))
-    if there is None:
+    if stored is None:
         return {0: only}
     return {int(kind): f"{word}_{kind}" for kind in np.unique(numbers)}
 
 
 def _relation(given: Any, source: str, target: str) -> Relation:
-    """A relation of a name, or of one that says its types too, which must be those of the ends."""
+    """Return a relation of a name, or of one that says its types too, which must be those of the ends."""
     if isinstance(given, str):
         return Relation(source, given, target)
-    made = Relation(*given)
-    if (made.source, made.target) != (source, target):
-        raise InputError(f"edge_type: an edge of {short(str(made))} goes from {source!r} to {target!r}")
-    return made
+    relation = Relation(*given)
+    if (relation.source, relation.target) != (source, target):
+        raise InputError(f"edge_type: an edge of {short(str(relation))} goes from {source!r} to {target!r}")
+    return relation
 
 
 def _say(nodes: dict[str, np.ndarray], edges: dict[Relation, np.ndarray]) -> None:

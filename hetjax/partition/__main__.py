@@ -62,7 +62,7 @@ class Options:
     batch_size: int = Workload.batch_size
     """seed nodes per step"""
     fanout: tuple[int, ...] = Workload.fanout
-    """neighbours drawn per node and relation, the hop next to the seeds first; -1: all neighbours; the last number serves all deeper hops"""
+    """neighbours sampled per node and relation, the hop next to the seeds first; -1: all neighbours; the last number serves all deeper hops"""
     hidden: int = Workload.hidden
     """width of the embeddings of every layer"""
     feature_width: int = Workload.feature_width
@@ -103,7 +103,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _read(path: str) -> HetGraph:
-    """A store, checked: an edge that leads nowhere would lead METIS and Fennel astray, and a copy would have checksums of its own."""
+    """Open a store and check it: an edge that leads nowhere would mislead METIS and Fennel, and a copy would have checksums of its own."""
     graph = store.open(path)
     check(graph, path)
     checksums.verify(path)
@@ -134,7 +134,7 @@ def _edge_cut(options: Options, path: str, graph) -> EdgeCut:
 
 
 def read_metapaths(file: str) -> list[list[Relation]]:
-    """Metapaths from a YAML file.
+    """Read metapaths from a YAML file.
 
     Raises:
       InputError: the file cannot be read, or is no list of lists of three names.

@@ -1,4 +1,4 @@
-"""Which partition owns which sub-metatrees: longest processing time first, as Heta's paper, or an exact search."""
+"""Assignment of sub-metatrees to partitions: longest processing time first, as in Heta's paper, or an exact search."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ MOST_ROOTS, MOST_WAYS = 12, 50_000  # sub-metatrees, and ways to divide them, th
 
 
 def weight(sizes: Sizes, tree: Metatree, root: Root) -> int:
-    """The weight of a sub-metatree: edges of its links' relations plus nodes of the types below the root, each once.
+    """Return the weight of a sub-metatree: edges of its links' relations plus nodes of the types below the root, each once.
 
     The paper weighs vertices by nodes and links by edges. Its released code counts a type or relation that recurs in
     the sub-metatree once, as here; it also counts the root, which every partition has.
@@ -28,7 +28,7 @@ def weight(sizes: Sizes, tree: Metatree, root: Root) -> int:
 
 
 def longest_first(weights: Sequence[float], parts: int, apart: Sequence[int] = ()) -> list[list[int]]:
-    """Longest processing time first (Graham 1969): the heaviest item left goes to the lightest partition that may have it.
+    """Assign items by longest processing time first (Graham 1969): the heaviest item left goes to the lightest partition that may have it.
 
     Args:
       apart: sets of items, as bit masks, that share no item and are spread evenly, as of `fits`.
@@ -46,12 +46,12 @@ def longest_first(weights: Sequence[float], parts: int, apart: Sequence[int] = (
 
 
 def fits(mask: int, parts: int, apart: Sequence[int]) -> bool:
-    """Whether one of so many partitions may have a set of items: of each set that is spread no more than an even share, rounded up."""
+    """Return whether one of so many partitions may have a set of items: of each set that is spread no more than an even share, rounded up."""
     return all((mask & these).bit_count() <= -(-these.bit_count() // parts) for these in apart)
 
 
 def ways(items: int, parts: int) -> int:
-    """In how many ways items divide into so many partitions, none empty (Stirling's numbers of the second kind)."""
+    """Count the ways in which items divide into so many partitions, none empty (Stirling's numbers of the second kind)."""
     row = [1] + [0] * parts
     for _ in range(items):
         row = [0] + [row[k - 1] + k * row[k] for k in range(1, parts + 1)]
@@ -59,7 +59,7 @@ def ways(items: int, parts: int) -> int:
 
 
 def searchable(items: int, parts: int) -> bool:
-    """Whether an exact search is quick."""
+    """Return whether an exact search is quick."""
     return items <= MOST_ROOTS and ways(items, parts) <= MOST_WAYS
 
 
@@ -100,7 +100,7 @@ class Costs:
         self._known: dict[int, tuple[float, int, np.ndarray]] = {}
 
     def of(self, mask: int) -> tuple[float, int, np.ndarray]:
-        """Load, bytes of weights, and expected rows `[learnable types]` of each host of the owner of a set."""
+        """Return load, bytes of weights, and expected rows `[learnable types]` of each host of the owner of a set."""
         if mask not in self._known:
             roots = [root for number, root in enumerate(self.tree.roots) if mask >> number & 1]
             done = work(self.sizes, self.workload, self.tree, roots)
@@ -110,7 +110,7 @@ class Costs:
         return self._known[mask]
 
     def cost(self, masks: Sequence[int]) -> Cost:
-        """The cost of partitions; it never falls when sub-metatrees are added, so that of some bounds that of all."""
+        """Return the cost of partitions. It never falls when sub-metatrees are added, so the cost of some partitions is a lower bound."""
         loads, weights, rows = zip(*map(self.of, masks))
         union = 0
         for mask in masks:
@@ -124,7 +124,7 @@ class Costs:
 
 
 def exact(costs: Costs, apart: Sequence[int] = ()) -> list[list[int]]:
-    """The division of least total cost with no partition empty, and sets spread as of `fits`, by branch and bound.
+    """Return the division of least total cost with no partition empty, and sets spread as of `fits`, by branch and bound.
 
     The sub-metatrees are placed one after the other, the busiest first, each in a partition in use or in the next new
     one, cheapest first; a branch is left where its cost so far is no less than the best division found.
@@ -189,7 +189,7 @@ def assign(
 
 
 def mesh(parts: int, roots: int, data: int | None = None) -> tuple[int, int]:
-    """How `parts` divide into `relation` x `data` (hybrid parallelism, Figure 7 of the paper).
+    """Return how `parts` divide into `relation` x `data` (hybrid parallelism, Figure 7 of the paper).
 
     Partitions beyond the sub-metatrees replicate others, and share the seeds with them.
 

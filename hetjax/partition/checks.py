@@ -20,5 +20,5 @@ def require_whole(key: str, value: Any, most: int) -> None:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether it is of a type of whole numbers; true is none, and neither is 2.0."""
+    """Return whether a value is of a type of whole numbers; true is none, and neither is 2.0."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -33,7 +33,7 @@ def contiguous(graph: HetGraph, parts: int) -> dict[str, np.ndarray]:
 
 
 def cumulative(graph: HetGraph, node_type: str) -> np.ndarray:
-    """What the nodes before each id weigh together: `[nodes + 1]`, int64, or float64 where that would overflow.
+    """Return what the nodes before each id weigh together: `[nodes + 1]`, int64, or float64 where that would overflow.
 
     A weight is multiplied by the number of nodes, so that all are whole numbers: `edges + nodes x in-degree`.
     """
@@ -61,9 +61,10 @@ def ranges(weights: np.ndarray, parts: int) -> np.ndarray:
     starts = np.zeros(parts + 1, np.int64)
     for part in range(parts):
         start, left = int(starts[part]), parts - part
-        begins, whole = weights[start].item(), (weights[-1] - weights[start]).item()  # Python's, which do not overflow
-        end = int(np.searchsorted(weights, begins + whole // left, "right")) - 1
-        if end < count and 2 * whole > left * sum(weights[i].item() - begins for i in (end, end + 1)):
+        begins = weights[start].item()  # Python's integers, which do not overflow
+        remaining = (weights[-1] - weights[start]).item()
+        end = int(np.searchsorted(weights, begins + remaining // left, "right")) - 1
+        if end < count and 2 * remaining > left * sum(weights[i].item() - begins for i in (end, end + 1)):
             end += 1
         starts[part + 1] = max(min(start + 1, count), min(end, count - left + 1))
     return starts

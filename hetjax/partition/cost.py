@@ -1,8 +1,8 @@
-"""What a step is expected to cost: rows reached, bytes folded, bytes exchanged; from counts alone, nothing is read.
+"""Expected costs of a step: rows reached, bytes aggregated, bytes exchanged. They come from counts alone; nothing is read.
 
-Estimates, for comparing plans: each node of a type is taken to have the relation's mean in-degree, so a target draws
-`min(fanout, edges / targets)` neighbours (no fewer than it does on average), and a draw to hit every source alike (real
-degrees are skewed, so real batches reach fewer distinct rows). `m` draws among `n` nodes of which `u` are there already
+Estimates, for comparing plans: each node of a type is taken to have the relation's mean in-degree, so a target samples
+`min(fanout, edges / targets)` neighbours (no fewer than it does on average), and a sample to hit every source alike (real
+degrees are skewed, so real batches reach fewer distinct rows). `m` samples among `n` nodes of which `u` are there already
 leave `u + (n - u) (1 - (1 - 1 / n) ** m)` distinct ones.
 """
 
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import Sizes, row_bytes
 from hetjax.partition.checks import require, require_whole
-from hetjax.partition.metatree import LayerFolds, LocalModel, Metatree, Root
+from hetjax.partition.metatree import LayerAggregations, LocalModel, Metatree, Root
 
 MOST = 2**31 - 1  # of a workload's numbers, whose products are then far from overflowing
 FLOAT = ID = 4  # bytes of a float32 and of a node id
@@ -24,11 +24,11 @@ FLOAT = ID = 4  # bytes of a float32 and of a node id
 
 @dataclass(frozen=True)
 class Workload:
-    """A training step, as far as its cost depends on it.
+    """The facts about a training step on which its cost depends.
 
     Attributes:
       batch_size: seed nodes of a step, over all partitions.
-      fanout: neighbours drawn per node and relation, the seeds' own hop first; -1: all; the last serves deeper hops.
+      fanout: neighbours sampled per node and relation, the seeds' own hop first; -1: all; the last serves deeper hops.
       hidden: width of every layer's embeddings.
       feature_width: of the learnable features of types that have none.
       network: cost of sending a byte, in bytes read from memory; 10 is about a network of 10 Gbit/s beside 10 GB/s.
@@ -51,7 +51,7 @@ class Workload:
         require(number, "network", self.network, f"a number in 0..{MOST}")
 
     def fanout_at(self, hop: int) -> float:
-        """Neighbours drawn at a hop, 1 being the seeds' own."""
+        """Return the neighbours sampled at a hop, 1 being the seeds' own."""
         fanout = self.fanout[min(hop, len(self.fanout)) - 1]
         return np.inf if fanout == -1 else fanout
 
@@ -60,8 +60,8 @@ class Work(NamedTuple):
     """A partition's own share of a step.
 
     Attributes:
-      load: bytes that its folds gather: for every edge drawn the source's features or embedding, for every node folded
-        into itself its own.
+      load: bytes that its aggregations gather: for every sampled edge the source's features or embedding, for every node
+        aggregated into itself its own.
       rows: distinct rows of features read, per node type.
     """
 
@@ -69,32 +69,32 @@ class Work(NamedTuple):
     rows: Mapping[str, float]
 
 
-def distinct(nodes: ArrayLike, have: Any, draws: Any) -> Any:
-    """Expected distinct nodes after `draws` more among `nodes`, `have` being there already; numbers or arrays."""
+def distinct(nodes: ArrayLike, have: Any, samples: Any) -> Any:
+    """Return the expected distinct nodes after `samples` more among `nodes`, of which `have` are there already; numbers or arrays."""
     nodes = np.asarray(nodes, np.float64)
-    missed = np.exp(draws * np.log1p(-1 / np.maximum(nodes, 1 + 1e-12)))
+    missed = np.exp(samples * np.log1p(-1 / np.maximum(nodes, 1 + 1e-12)))
     return have + (nodes - have) * (1 - missed)
 
 
 def width(sizes: Sizes, workload: Workload, node_type: str, layer: int) -> int:
-    """Width of a type's source embeddings at a layer; 0 is the first."""
+    """Return the width of a type's source embeddings at a layer; 0 is the first."""
     if layer:
         return workload.hidden
     return sizes.features[node_type][0] if node_type in sizes.features else workload.feature_width
 
 
 def weight_bytes(sizes: Sizes, workload: Workload, layer: int, source: str) -> int:
-    """Bytes of the weights of one relation or self term, which are counted as R-GCN's: one float32 matrix."""
+    """Return the bytes of the weights of one relation or self term, which are counted as R-GCN's: one float32 matrix."""
     return width(sizes, workload, source, layer) * workload.hidden * FLOAT
 
 
-def links(layer: LayerFolds) -> tuple[tuple[Relation | str, str], ...]:
-    """What has weights in a layer: `(relation, its source)` and `(type, the type)`."""
+def links(layer: LayerAggregations) -> tuple[tuple[Relation | str, str], ...]:
+    """Return what has weights in a layer: `(relation, its source)` and `(type, the type)`."""
     return tuple((r, r.source) for r in layer.relations) + tuple((name, name) for name in layer.selves)
 
 
 def program_weights(sizes: Sizes, workload: Workload, local_model: LocalModel) -> int:
-    """Bytes of all weights of what a partition computes."""
+    """Return the bytes of all weights of what a partition computes."""
     return sum(
         weight_bytes(sizes, workload, number, source)
         for number, layer in enumerate(local_model.layers)
@@ -103,26 +103,26 @@ def program_weights(sizes: Sizes, workload: Workload, local_model: LocalModel) -
 
 
 def work(sizes: Sizes, workload: Workload, tree: Metatree, roots: Iterable[Root]) -> Work:
-    """What a step of the owner of `roots` is expected to read; each target type has `batch_size` seeds, or all."""
+    """Return what a step of the owner of `roots` is expected to read; each target type has `batch_size` seeds, or all."""
     nodes, program, together = sizes.schema.nodes, tree.local_model(roots), tree.exchange == "every"
     seeds = {target: min(workload.batch_size, nodes[target]) for target in tree.targets}
     inner: dict[str, float] = {}
     load = 0.0
     for layer in reversed(range(tree.hops)):
-        folds, below = program.layers[layer], dict(inner) if tree.reads_own else {}
-        draws: dict[str, float] = {}
+        layer_aggregations, below = program.layers[layer], dict(inner) if tree.reads_own else {}
+        samples: dict[str, float] = {}
         fanout = workload.fanout_at(tree.hops - layer)
-        for fold, count in ((folds.seeds, seeds), (folds.inner, inner)):
-            for relation in fold.relations:
-                drawn = count[relation.target] * min(fanout, sizes.edges[relation] / max(1, nodes[relation.target]))
-                draws[relation.source] = draws.get(relation.source, 0.0) + drawn
-                load += drawn * _row(sizes, workload, relation.source, layer)
-            for name in fold.selves:
+        for aggregation, count in ((layer_aggregations.seeds, seeds), (layer_aggregations.inner, inner)):
+            for relation in aggregation.relations:
+                sampled = count[relation.target] * min(fanout, sizes.edges[relation] / max(1, nodes[relation.target]))
+                samples[relation.source] = samples.get(relation.source, 0.0) + sampled
+                load += sampled * _row(sizes, workload, relation.source, layer)
+            for name in aggregation.selves:
                 load += count[name] * _row(sizes, workload, name, layer)
-        if not together:  # a seed that is folded into itself is an inner node of the layer below
-            below |= {name: max(below.get(name, 0.0), seeds[name]) for name in folds.seeds.selves}
-        names = sorted(below.keys() | draws.keys())
-        inner = {n: float(distinct(nodes[n], below.get(n, 0.0), draws.get(n, 0.0))) for n in names}
+        if not together:  # a seed that is aggregated into itself is an inner node of the layer below
+            below |= {name: max(below.get(name, 0.0), seeds[name]) for name in layer_aggregations.seeds.selves}
+        names = sorted(below.keys() | samples.keys())
+        inner = {n: float(distinct(nodes[n], below.get(n, 0.0), samples.get(n, 0.0))) for n in names}
     least = seeds if together else {}
     return Work(load, {name: max(inner.get(name, 0.0), least.get(name, 0.0)) for name in program.reads})
 
@@ -134,5 +134,5 @@ def _row(sizes: Sizes, workload: Workload, node_type: str, layer: int) -> int:
 
 
 def learnable_row(workload: Workload) -> int:
-    """Bytes that a learnable row's gradient takes on the wire: its id and its float32 values."""
+    """Return the bytes that a learnable row's gradient takes on the wire: its id and its float32 values."""
     return ID + workload.feature_width * FLOAT

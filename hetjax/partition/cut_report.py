@@ -1,4 +1,4 @@
-"""What an edge-cut costs, from counts of the graph's edges."""
+"""The costs of an edge-cut, from counts of the graph's edges."""
 
 from hetjax.partition import traffic
 from hetjax.partition.dependencies import Layer, as_json
@@ -29,21 +29,21 @@ def report(cut: EdgeCut, counts: Cut, layers: list[Layer]) -> Report:
 
 
 def _cut_row(cut: EdgeCut, counts: Cut, part: int) -> dict:
-    own = {name: int(count[part]) for name, count in counts.nodes.items()}
+    nodes = {name: int(count[part]) for name, count in counts.nodes.items()}
     edges = {relation: int(count[part].sum()) for relation, count in counts.edges.items()}
     return {
         "part": part,
         "hosts": str(part),
         "relations": len(edges),
-        "nodes": sum(own.values()),
+        "nodes": sum(nodes.values()),
         "halo_nodes": sum(int(count[part]) for count in counts.halo.values()),
         "edges": sum(edges.values()),
-        "topology_bytes": sum(topology_bytes(cut.sizes, r, own[r.target], edges[r]) for r in edges),
-        **feature_bytes(cut, own),
+        "topology_bytes": sum(topology_bytes(cut.sizes, r, nodes[r.target], edges[r]) for r in edges),
+        **feature_bytes(cut, nodes),
         "boundary_nodes": sum(int(count[part]) for count in counts.boundary.values()),
         "training_nodes": int(counts.train[part]),
     }
 
 
-def _share(part: int, whole: int) -> float:
-    return round(float(part / whole), 4) if whole else 0.0
+def _share(part: int, total: int) -> float:
+    return round(float(part / total), 4) if total else 0.0

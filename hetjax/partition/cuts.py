@@ -18,13 +18,13 @@ Cuts = Mapping[Relation, int]  # of every relation that is cut the number of pie
 
 
 def pieces(relation: Relation, count: int) -> tuple[Relation, ...]:
-    """What stands in a plan for the pieces of a relation."""
+    """Return what stands in a plan for the pieces of a relation."""
     names = (f"{relation.name} ({number + 1} of {count})" for number in range(count))
     return tuple(Relation(relation.source, name, relation.target) for name in names)
 
 
 def cut_sizes(sizes: Sizes, cuts: Cuts) -> Sizes:
-    """The sizes of a graph whose relations are cut.
+    """Return the sizes of a graph whose relations are cut.
 
     Raises:
       InputError: a relation that the graph does not have, that has weights, or that cannot be cut into so many.
@@ -53,13 +53,13 @@ def cut_sizes(sizes: Sizes, cuts: Cuts) -> Sizes:
 
 
 def uncut(relations: Collection[Relation], cuts: Cuts) -> list[Relation]:
-    """The relations of a graph that some of a plan are, or are pieces of."""
-    whole = {piece: relation for relation, count in cuts.items() for piece in pieces(relation, count)}
-    return list(dict.fromkeys(whole.get(relation, relation) for relation in relations))
+    """Return the relations of a graph that some of a plan are, or are pieces of."""
+    relation_of = {piece: relation for relation, count in cuts.items() for piece in pieces(relation, count)}
+    return list(dict.fromkeys(relation_of.get(relation, relation) for relation in relations))
 
 
 def cut_graph(graph: HetGraph, cuts: Cuts, relations: Collection[Relation]) -> HetGraph:
-    """Some relations of a plan, from a graph with the relations that these are, or are pieces of."""
+    """Return some relations of a plan, from a graph with the relations that these are, or are pieces of."""
     found = {}
     for relation in uncut(relations, cuts):
         if relation not in cuts:

@@ -1,6 +1,6 @@
-"""What every layer of a full batch reads from other partitions of an edge-cut, or computes twice instead; counted edge by edge.
+"""Dependencies of every layer of a full batch: what it reads from other partitions of an edge-cut, or computes twice instead; counted edge by edge.
 
-Seeds are the training nodes; every layer folds all neighbours. A partition gets what it does not own in one of two ways
+Seeds are the training nodes; every layer aggregates all neighbours. A partition gets what it does not own in one of two ways
 (NeutronStar, SIGMOD 2022, sections 2.2 and 3):
 
 - **communicated** (DepComm, Algorithm 3): a partition computes its own nodes' embeddings alone, those that any partition
@@ -33,12 +33,12 @@ class Layer(NamedTuple):
     Attributes:
       layer: its number `k`; `L` is the last.
       nodes: own nodes whose embedding after this layer any partition needs; each is computed by its owner.
-      edges: into these, which the owner folds.
+      edges: into these, which the owner aggregates.
       needs: distinct rows of the layer below (of layer 1: features) that it reads for them.
       remote: of these, others' rows.
       cached_nodes: nodes computed in this layer if dependencies are cached.
       redundant_nodes: of these, others' nodes.
-      cached_edges: edges folded in this layer if dependencies are cached.
+      cached_edges: edges aggregated in this layer if dependencies are cached.
       redundant_edges: of these, edges into others' nodes.
       cached_needs: rows of the layer below that are then read: computed there, or, for layer 1, features that it holds.
       cached_remote: of these, others' rows.
@@ -58,7 +58,7 @@ class Layer(NamedTuple):
 
 
 class _Walked(NamedTuple):
-    """Counts of a layer in one of the two ways: all, and of these others' ones."""
+    """Counts of a layer in one of the two ways: all, and those that belong to others."""
 
     nodes: tuple[Rows, Rows]
     edges: tuple[Edges, Edges]
@@ -72,13 +72,21 @@ def dependencies(graph: HetGraph, cut: EdgeCut) -> list[Layer]:
     """
     communicated, cached = (list(_walk(graph, cut, way)) for way in (False, True))
     return [
-        Layer(cut.hops - number, own.nodes[0], own.edges[0], *own.needs, *all_.nodes, *all_.edges, *all_.needs)
-        for number, (own, all_) in enumerate(zip(communicated, cached))
+        Layer(
+            cut.hops - number,
+            communicate.nodes[0],
+            communicate.edges[0],
+            *communicate.needs,
+            *cache.nodes,
+            *cache.edges,
+            *cache.needs,
+        )
+        for number, (communicate, cache) in enumerate(zip(communicated, cached))
     ]
 
 
 def _walk(graph: HetGraph, cut: EdgeCut, cached: bool) -> Iterator[_Walked]:
-    """From the last layer to the first. A mask's bits are the partitions that compute a node, then that read its row."""
+    """Walk from the last layer to the first. A mask's bits are the partitions that compute a node, then those that read its row."""
     types = graph.schema.layer_types([graph.schema.target], cut.hops, cut.reads_own)
     target, train = graph.schema.target, graph.splits["train"]
     masks = {target: np.zeros(graph.schema.nodes[target], np.uint64)}
@@ -112,7 +120,7 @@ def _both(counts: Mapping) -> tuple[dict, dict]:
 
 @compiled
 def _spread(indptr, indices, mask, below):
-    """Whoever computes a node reads the rows of its in-neighbours."""
+    """Mark that whoever computes a node reads the rows of its in-neighbours."""
     for v in range(len(indptr) - 1):
         readers = mask[v]
         if readers != 0:
@@ -122,7 +130,7 @@ def _spread(indptr, indices, mask, below):
 
 @compiled
 def _to_owner(mask, owner):
-    """What anyone reads its owner computes, and no other."""
+    """Return masks in which the owner, and no other, computes what anyone reads."""
     for v in range(len(mask)):
         if mask[v] != 0:
             mask[v] = np.uint64(1) << np.uint64(owner[v])
@@ -130,7 +138,7 @@ def _to_owner(mask, owner):
 
 @compiled
 def _nodes(mask, owner, parts):
-    """int64 `[2, parts]`: nodes with a partition's bit, and those of them that another owns."""
+    """Count nodes with a partition's bit, and those of them that another owns: int64 `[2, parts]`."""
     found = np.zeros((2, parts), np.int64)
     for v in range(len(mask)):
         if mask[v] != 0:
@@ -143,7 +151,7 @@ def _nodes(mask, owner, parts):
 
 @compiled
 def _edges(indptr, mask, owner, parts):
-    """int64 `[2, parts]`: edges into nodes with a partition's bit, and into those of them that another owns."""
+    """Count edges into nodes with a partition's bit, and into those of them that another owns: int64 `[2, parts]`."""
     found = np.zeros((2, parts), np.int64)
     for v in range(len(mask)):
         if mask[v] != 0:
@@ -156,7 +164,7 @@ def _edges(indptr, mask, owner, parts):
 
 
 def as_json(layers: list[Layer]) -> list[dict]:
-    """Plain values: per layer and count a list `[P]` by node type or relation."""
+    """Return plain values: per layer and count a list `[P]` by node type or relation."""
     return [{name: _plain(value) for name, value in layer._asdict().items()} for layer in layers]
 
 
@@ -165,12 +173,12 @@ def _plain(value: int | Rows | Edges) -> int | dict[str, list[int]]:
 
 
 def total(counts: Mapping[str, list[int]]) -> int:
-    """Over types or relations, and partitions."""
+    """Return the sum over types or relations, and partitions."""
     return sum(map(sum, counts.values()))
 
 
 def lines(layers: list[dict]) -> list[list[str]]:
-    """A table of `as_json`'s counts, all partitions together: a head, and a line per layer."""
+    """Return a table of `as_json`'s counts, all partitions together: a head, and a line per layer."""
     columns = ("needs", "remote", "redundant_nodes", "redundant_edges")
     rows = [[str(layer["layer"]), *(f"{total(layer[name]):,}" for name in columns)] for layer in layers]
     return [["layer", "rows needed", "from others", "or, if cached: redundant nodes", "redundant edges"], *rows]

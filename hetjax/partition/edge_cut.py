@@ -87,11 +87,11 @@ class EdgeCut(Partitioning):
 
     @cached_property
     def owned(self) -> Owned:
-        """Where every node's rows lie."""
+        """The place of every node's rows."""
         return Owned(self.nodes, self.parts)
 
     def json(self) -> dict:
-        """The manifest, as plain values; the arrays lie beside it."""
+        """Return the manifest, as plain values; the arrays lie beside it."""
         arrays = {
             name: {
                 "file": f"nodes_{number}.npy",
@@ -157,7 +157,7 @@ def _ranges(graph: HetGraph, parts: int) -> dict[str, np.ndarray]:
 
 
 def _as_one(graph: HetGraph, parts: int, method: str, seed: int) -> dict[str, np.ndarray]:
-    """By a method to which all nodes are of one kind."""
+    """Divide the nodes by a method to which all nodes are of one kind."""
     counts = list(graph.schema.nodes.values())
     if method == "random":
         owners = _random(sum(counts), parts, seed)

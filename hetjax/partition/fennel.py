@@ -48,17 +48,17 @@ def fennel(
 
 
 def random_order(nodes: int, seed: int) -> np.ndarray:
-    """All nodes in a random order: int64 `[nodes]`."""
+    """Return all nodes in a random order: int64 `[nodes]`."""
     return np.random.Generator(np.random.Philox(seed)).permutation(nodes)
 
 
 def penalty(nodes: int, edges: int, parts: int) -> float:
-    """What `sqrt(|S_i|)` is multiplied by: `alpha gamma`."""
+    """Return `alpha gamma`, the factor of `sqrt(|S_i|)`."""
     return math.sqrt(parts) * edges / nodes**1.5 * GAMMA
 
 
 def limits(counts: Sequence[int], parts: int) -> np.ndarray:
-    """The most nodes of every type that a partition may have; int64 `[types]`."""
+    """Return the most nodes of every type that a partition may have; int64 `[types]`."""
     up, down = LOAD
     return np.array([max(up * count // (down * parts), -(-count // parts)) for count in counts], np.int64)
 

@@ -52,11 +52,11 @@ def save(partitioning: Partitioning, folder: str | os.PathLike, graph: HetGraph 
     return report
 
 
-def read(folder: str | os.PathLike, *own: type[Partitioning]) -> Partitioning:
+def read(folder: str | os.PathLike, *more_kinds: type[Partitioning]) -> Partitioning:
     """Read a manifest back, and check all of it.
 
     Args:
-      own: kinds of partitioning that may be there beside those of `KINDS`.
+      more_kinds: kinds of partitioning that may be there beside those of `KINDS`.
 
     Raises:
       InputError: a missing or damaged file, another version, or values that contradict each other.
@@ -71,7 +71,7 @@ def read(folder: str | os.PathLike, *own: type[Partitioning]) -> Partitioning:
                     f"graph_digest {manifest['graph_digest']} != {found.digest} of the graph that stands there"
                 )
             require(isinstance(manifest["store"], str | None), "store", manifest["store"], "a path or null")
-            kinds = {method: kind for kind in (*KINDS, *own) for method in kind.methods}
+            kinds = {method: kind for kind in (*KINDS, *more_kinds) for method in kind.methods}
             require(manifest["method"] in kinds, "method", manifest["method"], " or ".join(kinds))
             plan = kinds[manifest["method"]].from_json(manifest, found, file.parent)
             wrong = difference(manifest, plan.json(), "manifest")
@@ -83,7 +83,7 @@ def read(folder: str | os.PathLike, *own: type[Partitioning]) -> Partitioning:
 
 
 def read_cut(folder: str | os.PathLike, graph: HetGraph, parts: int, method: str) -> EdgeCut:
-    """The partitioning of a graph's nodes of a run that is resumed.
+    """Read the partitioning of the nodes of the graph of a run that is resumed.
 
     Raises:
       InputError: as `read`; or it is of another graph, or made otherwise.

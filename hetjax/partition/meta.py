@@ -20,12 +20,12 @@ HOPS = 2
 
 
 class ModelOptions(TypedDict, total=False):
-    """What a model does with the relations.
+    """The facts about a model that decide how its relations can be divided.
 
     Attributes:
       hops: number of its layers; None: the longest metapath's length, or 2.
       targets: the types that seeds have; None: the schema's target.
-      self_term: whether nodes are folded into themselves; true if it is not given.
+      self_term: whether nodes are aggregated into themselves; true if it is not given.
       exchange: whether partial aggregates are combined after the `last` layer alone, which is what is done if it is not
         given, or after `every`.
     """
@@ -48,14 +48,14 @@ def partition(
     cuts: Cuts | None = None,
     **model: Unpack[ModelOptions],
 ) -> MetaPartitioning:
-    """Divide a graph's relations among partitions, so that each folds whole relations on its own.
+    """Divide a graph's relations among partitions, so that each aggregates over whole relations on its own.
 
     Nothing but counts is read, so the size of the graph does not matter.
 
     Args:
       graph: a graph, the sizes of one, or the path of a store, which the plan then names.
       parts: number of partitions; beyond the number of sub-metatrees it must be a product, `relation` x `data`.
-      metapaths: chains of relations, the one into the target first, that the model folds; None: all relations.
+      metapaths: chains of relations, the one into the target first, that the model aggregates over; None: all relations.
       method: `lpt`, the paper's; `exact`, of least expected cost (`assign.Cost`); `auto`: exact where quick.
       data: replicas of each partition; None: as few as give `parts`.
       copied: whether `save` is to write a store for each partition.

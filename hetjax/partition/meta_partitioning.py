@@ -1,4 +1,4 @@
-"""Meta-partitionings: which relations, at which layers, and which node types each partition has."""
+"""Meta-partitionings: the relations of each layer, and the node types, that each partition has."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ from hetjax.partition.assign import Groups
 from hetjax.partition.checks import require, require_whole
 from hetjax.partition.cost import Workload, links
 from hetjax.partition.cuts import Cuts, cut_graph, cut_sizes, pieces
-from hetjax.partition.metatree import Fold, LocalModel, Metatree, Root
+from hetjax.partition.metatree import Aggregation, LocalModel, Metatree, Root
 from hetjax.partition.partitioning import Partitioning, workload_of
 from hetjax.system.errors import InputError
 
@@ -78,7 +78,7 @@ class MetaPartitioning(Partitioning):
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """Every partition, in the order of the mesh axis `relation`."""
+        """All partitions, in the order of the mesh axis `relation`."""
         hosts = [tuple(range(k * self.data, (k + 1) * self.data)) for k in range(len(self.owners))]
         programs = [self.tree.local_model(roots) for roots in self.owners]
         return tuple(Part(k, hosts[k], roots, programs[k]) for k, roots in enumerate(self.owners))
@@ -88,29 +88,29 @@ class MetaPartitioning(Partitioning):
         return {"relation": len(self.owners), "data": self.data}
 
     def part_of(self, host: int) -> Part:
-        """The partition that a host runs."""
+        """Return the partition that a host runs."""
         if not 0 <= host < len(self.owners) * self.data:
             raise InputError(f"host {host}, and the plan is for {len(self.owners) * self.data} hosts, 0 the first")
         return self.parts[host // self.data]
 
     @cached_property
     def model(self) -> LocalModel:
-        """What all partitions together compute: the model on one device."""
+        """The model that all partitions together compute: that of one device."""
         return self.tree.local_model(self.tree.roots)
 
     @cached_property
     def replicated(self) -> dict[tuple[int, Relation | str], tuple[int, ...]]:
-        """The weights that several partitions use, and which, per (layer, relation) or (layer, self term's type)."""
+        """The weights that several partitions use, with these partitions, per (layer, relation) or (layer, self term's type)."""
         users: dict[tuple[int, Relation | str], tuple[int, ...]] = {}
         for part in self.parts:
-            for layer, folds in enumerate(part.local_model.layers):
-                for link, _ in links(folds):
+            for layer, layer_aggregations in enumerate(part.local_model.layers):
+                for link, _ in links(layer_aggregations):
                     users[layer, link] = (*users.get((layer, link), ()), part.number)
         return {link: parts for link, parts in users.items() if len(parts) > 1}
 
     @cached_property
     def shared(self) -> dict[str, tuple[int, ...]]:
-        """The learnable types whose rows several partitions read and update: their numbers."""
+        """The learnable types whose rows several partitions read and update, with these partitions' numbers."""
         readers = {
             name: tuple(part.number for part in self.parts if name in part.local_model.reads)
             for name in self.model.reads
@@ -120,21 +120,21 @@ class MetaPartitioning(Partitioning):
 
     @cached_property
     def opened(self) -> dict[Relation, tuple[int, ...]]:
-        """Of every relation that is cut, how many pieces each partition opens: those that it folds into the seeds, or into other nodes."""
+        """The number of pieces of every cut relation that each partition opens: those that it aggregates into the seeds, or into other nodes."""
         return {
             relation: tuple(len({*pieces(relation, count)} & {*part.local_model.relations}) for part in self.parts)
             for relation, count in self.cuts.items()
         }
 
     def local_sizes(self, part: Part) -> Sizes:
-        """The sizes of what a partition opens: all node types, its relations, the static features it reads."""
+        """Return the sizes of what a partition opens: all node types, its relations, the static features it reads."""
         edges = {r: self.sizes.edges[r] for r in self.sizes.schema.relations if r in part.local_model.relations}
         features = {name: feature for name, feature in self.sizes.features.items() if name in part.local_model.reads}
         schema, weighted = replace(self.sizes.schema, relations=tuple(edges)), self.sizes.weighted & edges.keys()
         return Sizes(schema, edges, features, self.sizes.labels, weighted)
 
     def take(self, graph: HetGraph, part: Part) -> HetGraph:
-        """A partition of a graph that is open already; nothing is copied.
+        """Return a partition of a graph that is open already; nothing is copied.
 
         Raises:
           InputError: the plan was made for a graph of other sizes.
@@ -145,7 +145,7 @@ class MetaPartitioning(Partitioning):
         return replace(cut_graph(graph, self.cuts, tuple(local.edges)), features=features)
 
     def json(self) -> dict:
-        """The manifest, as plain values."""
+        """Return the manifest, as plain values."""
         return self.header() | {
             "targets": list(self.tree.targets),
             "hops": self.tree.hops,
@@ -159,8 +159,8 @@ class MetaPartitioning(Partitioning):
         }
 
     def _part_json(self, part: Part) -> dict:
-        def fold(fold: Fold) -> dict:
-            return {"relations": [list(r) for r in fold.relations], "selves": list(fold.selves)}
+        def plain(aggregation: Aggregation) -> dict:
+            return {"relations": [list(r) for r in aggregation.relations], "selves": list(aggregation.selves)}
 
         static, learned = (
             [n for n in part.local_model.reads if (n in self.sizes.features) == has] for has in (True, False)
@@ -170,7 +170,7 @@ class MetaPartitioning(Partitioning):
             "hosts": list(part.hosts),
             "store": f"part_{part.number}" if self.copied else None,
             "owns": [root.target if root.relation is None else list(root.relation) for root in part.roots],
-            "layers": [{"seeds": fold(layer.seeds), "inner": fold(layer.inner)} for layer in part.local_model.layers],
+            "layers": [{"seeds": plain(layer.seeds), "inner": plain(layer.inner)} for layer in part.local_model.layers],
             "reads_static": static,
             "reads_learnable": learned,
         }

@@ -29,7 +29,7 @@ def draw(plan: MetaPartitioning, file: Path) -> None:
     ]
     handles += [Line2D([], [], color=SHARED, lw=3, label="in several partitions")]
     handles += [Line2D([], [], color=UNUSED, lw=3, label="not in the model")]
-    handles += [Line2D([], [], color="0.3", lw=1.2, ls=":", label="folded once, with the one above")]
+    handles += [Line2D([], [], color="0.3", lw=1.2, ls=":", label="aggregated once, with the one above")]
     title = f"{len(plan.tree.roots)} sub-metatrees of {shown(' and '.join(plan.tree.targets))}, {plan.tree.hops} hops"
     finish(sheet, handles, f"{title}, mesh {len(plan.parts)} x {plan.data} ({plan.method})", file)
 
@@ -77,7 +77,7 @@ class _Rows:
         return f"{shown(attributes['type'])}  ({shown(relation.name) if relation else 'itself'})"
 
     def draw(self, axis, colours: dict[Root, object]) -> None:
-        folded = set()
+        seen = set()
         for vertex, attributes in self.graph.nodes(data=True):
             x, y = self.x[attributes["hop"]], self.y[vertex]
             colour = colours[attributes["root"]] if vertex else "black"
@@ -86,8 +86,8 @@ class _Rows:
             for child in self.children[vertex]:
                 below = self.graph.nodes[child]
                 key = (colours[below["root"]], below["hop"], below["relation"], attributes["type"])
-                again = attributes["hop"] and key in folded
-                folded.add(key)
+                again = attributes["hop"] and key in seen
+                seen.add(key)
                 self._link(axis, vertex, child, colours[below["root"]], ":" if again else "-")
         axis.set(xlim=(-0.2, self.width), ylim=(self.count + 1, 0))
         title = f"metatree to hop {self.depth} of {self.tree.hops}" if self.depth < self.tree.hops else "metatree"
@@ -104,7 +104,7 @@ class _Rows:
 
 
 def _leaves(tree: Metatree, depth: int) -> int:
-    """How many vertices the metatree has at a hop."""
+    """Count the vertices that the metatree has at a hop."""
     counts: dict[str, int] = {}
     still = 0
     for root in tree.roots:

@@ -1,4 +1,4 @@
-"""What a meta-partitioning costs, from the sizes of the graph alone."""
+"""The costs of a meta-partitioning, from the sizes of the graph alone."""
 
 from hetjax.partition import traffic
 from hetjax.partition.meta_partitioning import MetaPartitioning, Part
@@ -22,7 +22,7 @@ def report(plan: MetaPartitioning) -> Report:
 
 
 def _touched(part: Part) -> frozenset[str]:
-    """The types of which a partition has nodes."""
+    """Return the types of which a partition has nodes."""
     ends = frozenset(name for r in part.local_model.relations for name in (r.source, r.target))
     return ends | frozenset(part.local_model.reads) | frozenset(root.target for root in part.roots)
 

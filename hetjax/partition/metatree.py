@@ -1,8 +1,8 @@
 """The metatree: all that a target's embedding is computed from, link by link (Heta, PVLDB 18(9) 2025, section 5).
 
 The root is the target type. A vertex has a child per relation into its type, the relation's source type, and one for
-its self term, the type itself; the tree ends after as many hops as the model has layers. A link of hop `h` is folded by
-layer `layers - h`, so the last layer folds the links into the root. The sub-metatrees are what hangs from each of these
+its self term, the type itself; the tree ends after as many hops as the model has layers. A link of hop `h` is aggregated by
+layer `layers - h`, so the last layer aggregates the links into the root. The sub-metatrees are what hangs from each of these
 links.
 
 Vertices of one hop and one type have the same children, so a set of sub-metatrees is, without repetition, a set of
@@ -43,23 +43,23 @@ class Root(NamedTuple):
         return f"{self.target} itself" if self.relation is None else str(self.relation)
 
 
-class Fold(NamedTuple):
-    """What is folded into some nodes: relations, and node types into themselves; both in the schema's order."""
+class Aggregation(NamedTuple):
+    """The aggregations into some nodes: relations, and node types into themselves; both in the schema's order."""
 
     relations: tuple[Relation, ...] = ()
     selves: tuple[str, ...] = ()
 
 
-class LayerFolds(NamedTuple):
+class LayerAggregations(NamedTuple):
     """One layer of a partition's program.
 
     Attributes:
-      seeds: folded into the seed nodes; every link of the model is so in exactly one partition.
-      inner: folded into all other nodes, whose embeddings a partition computes whole, on its own.
+      seeds: aggregated into the seed nodes; every link of the model is so in exactly one partition.
+      inner: aggregated into all other nodes, whose embeddings a partition computes whole, on its own.
     """
 
-    seeds: Fold = Fold()
-    inner: Fold = Fold()
+    seeds: Aggregation = Aggregation()
+    inner: Aggregation = Aggregation()
 
     @property
     def relations(self) -> frozenset[Relation]:
@@ -71,7 +71,7 @@ class LayerFolds(NamedTuple):
 
 
 class LocalModel(NamedTuple):
-    """What a partition computes.
+    """The computation of one partition.
 
     Attributes:
       layers: the first layer's first.
@@ -80,13 +80,13 @@ class LocalModel(NamedTuple):
       reads: the node types whose features are read, in the schema's order.
     """
 
-    layers: tuple[LayerFolds, ...]
+    layers: tuple[LayerAggregations, ...]
     types: tuple[frozenset[str], ...]
     reads: tuple[str, ...]
 
     @property
     def relations(self) -> frozenset[Relation]:
-        """Every relation, at whatever layer."""
+        """All relations, at whatever layer."""
         return frozenset().union(*(layer.relations for layer in self.layers))
 
 
@@ -98,11 +98,11 @@ class Metatree:
       schema: of the graph.
       targets: the node types that seeds have; of several, the root is a super root that joins them.
       hops: number of links from the root to a leaf, which is the number of layers.
-      metapaths: each a chain of relations, the one into the target first; layer `layers - h` then folds the relations
+      metapaths: each a chain of relations, the one into the target first; layer `layers - h` then aggregates the relations
         that stand at place `h` of any, and no other. None: all relations.
-      self_term: whether the model folds nodes into themselves (R-GCN and R-GAT do, HGT does not).
+      self_term: whether the model aggregates nodes into themselves (R-GCN and R-GAT do, HGT does not).
       exchange: `last`: seeds' partial aggregates are combined after the last layer alone, so what the self term needs is computed
-        by its owner, as for any relation. `every`: after every layer, as folds that look at the target need (R-GAT,
+        by its owner, as for any relation. `every`: after every layer, as aggregations that look at the target need (R-GAT,
         HGT, skips); then seeds' embeddings are known to all, and nothing hangs from the self term.
     """
 
@@ -129,12 +129,12 @@ class Metatree:
 
     @property
     def reads_own(self) -> bool:
-        """Whether layers read their targets' own embeddings of the layer below."""
+        """Tell whether layers read their targets' own embeddings of the layer below."""
         return self.self_term or self.exchange == "every"
 
     @cached_property
     def allowed(self) -> tuple[tuple[Relation, ...], ...]:
-        """Per layer, the relations that the model may fold there."""
+        """The relations that the model may aggregate over, per layer."""
         if self.metapaths is None:
             return (self.schema.relations,) * self.hops
         at = [{path[hop] for path in self.metapaths if hop < len(path)} for hop in reversed(range(self.hops))]
@@ -147,20 +147,24 @@ class Metatree:
         return tuple(into + [Root(target, None) for target in self.targets if self.self_term])
 
     def local_model(self, roots: Iterable[Root]) -> LocalModel:
-        """What the owner of some sub-metatrees computes: their union, hop by hop, each relation once."""
+        """Return what the owner of some sub-metatrees computes: their union, hop by hop, each relation once."""
         roots = set(roots)
-        own = Fold(
+        seed_links = Aggregation(
             tuple(r for r in self.schema.relations if Root(r.target, r) in roots),
             tuple(name for name in self.schema.nodes if Root(name, None) in roots),
         )
         alone = self.exchange == "every"  # what a self term reads is then known already
         types = [frozenset(), frozenset(root.source for root in roots if not (alone and root.relation is None))]
-        layers = [LayerFolds(seeds=own)]
+        layers = [LayerAggregations(seeds=seed_links)]
         for allowed in reversed(self.allowed[:-1]):
             inner = tuple(r for r in allowed if r.target in types[-1])
             selves = tuple(name for name in self.schema.nodes if name in types[-1] and self.self_term)
-            seeds = Fold(tuple(r for r in own.relations if r in allowed), own.selves) if alone else Fold()
-            layers.append(LayerFolds(seeds, Fold(inner, selves)))
+            seeds = (
+                Aggregation(tuple(r for r in seed_links.relations if r in allowed), seed_links.selves)
+                if alone
+                else Aggregation()
+            )
+            layers.append(LayerAggregations(seeds, Aggregation(inner, selves)))
             sources = frozenset(r.source for r in inner)
             types.append(types[-1] | sources if self.reads_own else sources)
         needed = types[-1] | (frozenset(self.targets) if alone else frozenset())
@@ -168,7 +172,7 @@ class Metatree:
         return LocalModel(tuple(layers[::-1]), tuple(types[::-1]), reads)
 
     def tree(self, depth: int | None = None, most: int = MOST_VERTICES) -> "networkx.DiGraph":
-        """The metatree to a depth (None: all of it), every vertex and link spelt out, edges from child to parent.
+        """Return the metatree to a depth (None: all of it), every vertex and link spelt out, edges from child to parent.
 
         Vertices are numbers, 0 the root, in breadth-first order, with attributes `type` (a super root: None), `hop`,
         `root` (the sub-metatree it lies in) and `relation` (of the link to its parent; None for a self term).
@@ -208,7 +212,7 @@ class Metatree:
             for relation in relations:
                 if relation.target in self.targets and Root(relation.target, relation) not in self.roots:
                     raise InputError(
-                        f"relation {relation} stands in a metapath at hop {self.hops - layer} but at hop 1 of none, so with exchange every no partition folds it into the seeds"
+                        f"relation {relation} stands in a metapath at hop {self.hops - layer} but at hop 1 of none, so with exchange every no partition aggregates it into the seeds"
                     )
 
 
@@ -217,8 +221,8 @@ def _check_metapath(path: Sequence[Relation], place: str, tree: Metatree) -> Non
         raise InputError(f"{place} has {len(path)} relations, outside 1..{tree.hops}, the number of hops")
     for hop, relation in enumerate(path, 1):
         if relation not in tree.schema.relations:
-            known = ", ".join(map(str, tree.schema.relations))
-            raise InputError(f"{place}: relation {hop} is {relation}, which is not one of the graph's: {known}")
+            relations = ", ".join(map(str, tree.schema.relations))
+            raise InputError(f"{place}: relation {hop} is {relation}, which is not one of the graph's: {relations}")
         before = tree.targets if hop == 1 else (path[hop - 2].source,)
         if relation.target not in before:
             raise InputError(f"{place}: relation {hop} is {relation}, and should lead into {' or '.join(before)}")

@@ -15,7 +15,7 @@ from hetjax.graph.checks import check_csc
 from hetjax.graph.csc import CSC, index_dtype
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.names import Names
-from hetjax.partition.divided import Divided, Given
+from hetjax.partition.divided import Divided, PartitionContent
 from hetjax.partition.owned import Owned
 from hetjax.system.compiled import compiled
 from hetjax.system.errors import InputError
@@ -24,7 +24,7 @@ Masks = dict[str, np.ndarray]  # bool `[nodes]` per node type
 
 
 class Subgraph(NamedTuple):
-    """What one partition has.
+    """The subgraph that one partition has.
 
     Attributes:
       graph: its nodes numbered from 0 in the order of their ids; `train` has the training nodes that it trains, the other splits
@@ -41,7 +41,7 @@ class Subgraph(NamedTuple):
 def subgraphs(
     graph: HetGraph, owned: Owned, parts: Iterable[int], hops: int, divided: Divided | None = None
 ) -> dict[int, Subgraph]:
-    """The subgraphs of some partitions.
+    """Return the subgraphs of some partitions.
 
     Args:
       owned: who trains which node.
@@ -58,48 +58,51 @@ def subgraphs(
         )
     for relation, csc in graph.relations.items():
         check_csc(csc, relation, graph.schema)
-    return {part: _subgraph(graph, owned, part, hops, divided.given(part) if divided else None) for part in parts}
+    return {part: _subgraph(graph, owned, part, hops, divided.content(part) if divided else None) for part in parts}
 
 
-def _subgraph(graph: HetGraph, owned: Owned, part: int, hops: int, given: Given | None) -> Subgraph:
-    own = {t: of == part for t, of in owned.owner.items()}
-    if given and not all(np.array_equal(np.flatnonzero(own[t]), ids) for t, ids in given.own.items()):
+def _subgraph(graph: HetGraph, owned: Owned, part: int, hops: int, content: PartitionContent | None) -> Subgraph:
+    trained = {t: of == part for t, of in owned.owner.items()}
+    if content and not all(np.array_equal(np.flatnonzero(trained[t]), ids) for t, ids in content.trained.items()):
         raise InputError(f"partition {part} of averaging.folder trains other nodes than the run that is resumed")
-    inner = own
+    inner = trained
     for _ in range(hops - 1):
         inner = _widened(graph, inner)
-    if given:
-        nodes = dict(given.nodes)
+    if content:
+        nodes = dict(content.nodes)
     else:
-        nodes = {t: np.flatnonzero(there).astype(np.int32) for t, there in _widened(graph, inner).items()}
-    held = given.features if given else {}
+        nodes = {t: np.flatnonzero(mask).astype(np.int32) for t, mask in _widened(graph, inner).items()}
+    mapped_features = content.features if content else {}
     relations = {}
     for r, csc in graph.relations.items():
         relations[r] = _taken(csc, inner[r.source], inner[r.target], nodes[r.source], nodes[r.target])
     target = graph.schema.target
     train = graph.splits["train"]
-    splits = {"train": np.searchsorted(nodes[target], train[own[target][train]]).astype(np.int32)}
+    splits = {"train": np.searchsorted(nodes[target], train[trained[target][train]]).astype(np.int32)}
     splits |= {name: np.empty(0, np.int32) for name in graph.splits.keys() - splits.keys()}
-    made = replace(
+    subgraph = replace(
         graph,
         schema=replace(graph.schema, nodes={t: len(ids) for t, ids in nodes.items()}),
         relations=relations,
-        features={t: held[t] if t in held else _rows(matrix, nodes[t]) for t, matrix in graph.features.items()},
+        features={
+            t: mapped_features[t] if t in mapped_features else _rows(matrix, nodes[t])
+            for t, matrix in graph.features.items()
+        },
         labels=_rows(graph.labels, nodes[target]),
         splits=splits,
         names=Names(),
         columns={},
     )
-    return Subgraph(made, nodes, {t: np.flatnonzero(own[t][ids]).astype(np.int32) for t, ids in nodes.items()})
+    return Subgraph(subgraph, nodes, {t: np.flatnonzero(trained[t][ids]).astype(np.int32) for t, ids in nodes.items()})
 
 
 def _rows(matrix: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """Some rows; all of them without a copy."""
+    """Return some rows; all of them without a copy."""
     return matrix if len(ids) == len(matrix) else matrix[ids]
 
 
 def _widened(graph: HetGraph, inner: Masks) -> Masks:
-    """Nodes, and all of their neighbours."""
+    """Return nodes and all of their neighbours."""
     outer = {t: of.copy() for t, of in inner.items()}
     for r, csc in graph.relations.items():
         _widen(csc.indptr, csc.indices, inner[r.source], inner[r.target], outer[r.source], outer[r.target])
@@ -107,7 +110,7 @@ def _widened(graph: HetGraph, inner: Masks) -> Masks:
 
 
 def _taken(csc: CSC, sources: np.ndarray, targets: np.ndarray, from_ids: np.ndarray, to_ids: np.ndarray) -> CSC:
-    """The edges of a relation with an end among the inner nodes, and the loops that a model added.
+    """Return the edges of a relation with an end among the inner nodes, and the loops that a model added.
 
     Args:
       sources, targets: whether each node is an inner one.
@@ -116,9 +119,9 @@ def _taken(csc: CSC, sources: np.ndarray, targets: np.ndarray, from_ids: np.ndar
     places = np.full(len(sources), -1, np.int32)
     places[from_ids] = np.arange(len(from_ids), dtype=np.int32)
     indptr = np.zeros(len(to_ids) + 1, np.int64)
-    about = csc.indptr, csc.indices, sources, targets, to_ids, csc.loops, indptr
-    chosen = np.empty(_kept(*about, np.empty(0, np.int64)), np.int64)
-    _kept(*about, chosen)
+    arguments = csc.indptr, csc.indices, sources, targets, to_ids, csc.loops, indptr
+    chosen = np.empty(_mark_edges(*arguments, np.empty(0, np.int64)), np.int64)
+    _mark_edges(*arguments, chosen)
     indices = places[csc.indices[chosen]].astype(index_dtype(len(from_ids)))
     return CSC(indptr, indices, None if csc.weights is None else csc.weights[chosen], csc.loops)
 
@@ -135,8 +138,8 @@ def _widen(indptr, indices, sources, targets, out_sources, out_targets):
 
 
 @compiled
-def _kept(indptr, indices, sources, targets, to_ids, loops, out_indptr, chosen):
-    """Fill the pointers, and which edges are kept if there is room for them; returns how many."""
+def _mark_edges(indptr, indices, sources, targets, to_ids, loops, out_indptr, chosen):
+    """Fill the pointers, and mark which edges are kept if there is room for them; return how many are kept."""
     count = 0
     for place in range(len(to_ids)):
         v = to_ids[place]

@@ -1,4 +1,4 @@
-"""Where the rows of every node type lie when an edge-cut divides the nodes: a partition keeps its own, in order of their ids."""
+"""The places of the rows of every node type when an edge-cut divides the nodes: a partition keeps its own, in order of their ids."""
 
 from collections.abc import Mapping
 
@@ -30,16 +30,16 @@ class Owned:
             self.rows[name] = max(1, int(counts.max()))
 
     def split(self, name: str, ids: np.ndarray) -> list[np.ndarray]:
-        """Nodes by their owners, of each partition in the order in which they were given."""
+        """Return nodes by their owners, of each partition in the order in which they were given."""
         return [ids[self.owner[name][ids] == part] for part in range(self.parts)]
 
     def take(self, name: str, matrix: np.ndarray, part: int) -> np.ndarray:
-        """A partition's rows of a matrix `[nodes, ...]`: `[rows, ...]`, zeros where there is room for more."""
+        """Return a partition's rows of a matrix `[nodes, ...]`: `[rows, ...]`, with zeros where there is room for more."""
         ids = self.ids[name][part]
         rows = np.zeros((self.rows[name], *matrix.shape[1:]), matrix.dtype)
         rows[: len(ids)] = matrix[ids]
         return rows
 
     def whole(self, name: str, taken: np.ndarray) -> np.ndarray:
-        """The inverse of `take`: a matrix `[nodes, ...]` from all partitions' rows, `[parts * rows, ...]`."""
+        """Return the inverse of `take`: a matrix `[nodes, ...]` from all partitions' rows, `[parts * rows, ...]`."""
         return taken[self.owner[name] * np.int64(self.rows[name]) + self.local[name]]

@@ -16,7 +16,7 @@ FORMAT, VERSION = "hetjax-partition", 1
 
 
 class Report(NamedTuple):
-    """What a partitioning costs; `rows` has a dictionary per partition, `summary` the rest, both plain values."""
+    """The costs of a partitioning; `rows` has a dictionary per partition, `summary` the rest, both plain values."""
 
     rows: list[dict[str, Any]]
     summary: dict[str, Any]
@@ -43,12 +43,12 @@ class Partitioning(ABC):
 
     @abstractmethod
     def json(self) -> dict:
-        """The manifest, as plain values; begins with `header`."""
+        """Return the manifest, as plain values; it begins with `header`."""
 
     @classmethod
     @abstractmethod
     def from_json(cls, given: Mapping[str, Any], sizes: Sizes, folder: Path) -> Self:
-        """The inverse of `json`.
+        """Return the inverse of `json`.
 
         Args:
           given: plain values, of which nothing is taken for granted but what `header` gives.
@@ -62,17 +62,17 @@ class Partitioning(ABC):
 
     @property
     def digest(self) -> str:
-        """Of who has what; not of where the store lies."""
+        """Return a digest of who has what; it does not depend on where the store lies."""
         text = json.dumps(self.json() | {"store": None}, sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     def header(self) -> dict:
-        """How every manifest begins."""
+        """Return the beginning of every manifest."""
         workload = asdict(self.workload) | {"fanout": list(self.workload.fanout)}
         graph = {"graph": self.sizes.json(), "graph_digest": self.sizes.digest, "store": self.store}
         return {"format": FORMAT, "version": VERSION, "method": self.method} | graph | {"workload": workload}
 
 
 def workload_of(given: Mapping[str, Any]) -> Workload:
-    """The workload that a manifest names."""
+    """Return the workload that a manifest names."""
     return Workload(**given["workload"] | {"fanout": tuple(given["workload"]["fanout"])})

@@ -1,4 +1,4 @@
-"""What pictures of partitionings share: the metagraph, colours, and the frame around both halves."""
+"""Common parts of the pictures of partitionings: the metagraph, colours, and the frame around both halves."""
 
 import math
 from collections import Counter
@@ -48,7 +48,7 @@ def colour(number: int) -> tuple[float, float, float, float]:
 
 
 def metagraph(axis: Axes, schema: Schema, targets: tuple[str, ...], colours: dict, names: dict | None = None) -> None:
-    """Node types on a circle, the targets first, at the top; relations as arrows that bend apart."""
+    """Draw node types on a circle, the targets first, at the top; relations as arrows that bend apart."""
     order = sorted(schema.nodes, key=lambda name: name not in targets)
     angles = {name: math.pi / 2 - 2 * math.pi * number / len(order) for number, name in enumerate(order)}
     place = {name: (math.cos(angle), math.sin(angle)) for name, angle in angles.items()}
@@ -68,7 +68,7 @@ def metagraph(axis: Axes, schema: Schema, targets: tuple[str, ...], colours: dic
 
 
 def _arrows(schema: Schema, colours: dict, names: dict) -> dict[tuple[str, str], list]:
-    """`(colour, label)` of every arrow, by its ends; of many relations with the same ends, an arrow per colour."""
+    """Return `(colour, label)` of every arrow, by its ends; of many relations with the same ends, an arrow per colour."""
     between: dict[tuple[str, str], list[Relation]] = {}
     for relation in schema.relations:
         between.setdefault((relation.source, relation.target), []).append(relation)
@@ -96,7 +96,7 @@ def _arrow(axis, start, end, number: int, colour, label: str) -> None:
 
 
 def _radius(number: int) -> float:
-    """Of a type's loop, counted from 0."""
+    """Return the radius of a type's loop, counted from 0."""
     return 0.13 + 0.05 * number
 
 

@@ -1,9 +1,9 @@
-"""What a partitioning costs: per partition nodes, edges, bytes and boundary; in all replication, balance and traffic.
+"""The costs of a partitioning: per partition nodes, edges, bytes and boundary; in all replication, balance and traffic.
 
 | column | meta-partitioning | edge-cut |
 |---|---|---|
 | `nodes` | nodes of the types that its relations and self terms touch | nodes that lie in it |
-| `halo_nodes` | none: whatever it folds it has | nodes of others that its edges start from |
+| `halo_nodes` | none: whatever it aggregates it has | nodes of others that its edges start from |
 | `edges` | of its relations, at whatever layer, once | whose target lies in it |
 | `topology_bytes` | pointers (8 bytes a target, and 8), source ids and weights of its relations | the same of its rows |
 | `feature_bytes` | static features of the types it reads | of its nodes |
@@ -30,10 +30,10 @@ MOMENTS = 2
 COLUMNS = ("nodes", "halo_nodes", "edges", "topology_bytes", "feature_bytes", "learnable_bytes", "boundary_nodes")
 
 
-def topology_bytes(about: Sizes, relation: Relation, targets: int, edges: int) -> int:
-    """Bytes of the pointers, source ids and weights of so many targets and edges of a relation."""
-    weight = FLOAT if relation in about.weighted else 0
-    return 8 * (targets + 1) + edges * (index_dtype(about.schema.nodes[relation.source]).itemsize + weight)
+def topology_bytes(sizes: Sizes, relation: Relation, targets: int, edges: int) -> int:
+    """Return the bytes of the pointers, source ids and weights of so many targets and edges of a relation."""
+    weight = FLOAT if relation in sizes.weighted else 0
+    return 8 * (targets + 1) + edges * (index_dtype(sizes.schema.nodes[relation.source]).itemsize + weight)
 
 
 def feature_bytes(partitioning: Partitioning, rows: Mapping[str, int]) -> dict[str, int]:
@@ -47,7 +47,11 @@ def feature_bytes(partitioning: Partitioning, rows: Mapping[str, int]) -> dict[s
 
 
 def summary(
-    partitioning: Partitioning, rows: list[dict], held: tuple[int, int], sent: Mapping[str, float], formulas: Mapping
+    partitioning: Partitioning,
+    rows: list[dict],
+    graph_counts: tuple[int, int],
+    sent: Mapping[str, float],
+    formulas: Mapping,
 ) -> dict:
     total = {name: sum(row[name] for row in rows) for name in COLUMNS}
     stored = [sum(row[name] for name in COLUMNS if name.endswith("bytes")) for row in rows]
@@ -56,8 +60,8 @@ def summary(
         "method": partitioning.method,
         "partitions": len(rows),
         "bytes": sum(stored),
-        "replication_nodes": round((total["nodes"] + total["halo_nodes"]) / max(1, held[0]), 4),
-        "replication_edges": round(total["edges"] / max(1, held[1]), 4),
+        "replication_nodes": round((total["nodes"] + total["halo_nodes"]) / max(1, graph_counts[0]), 4),
+        "replication_edges": round(total["edges"] / max(1, graph_counts[1]), 4),
         "balance_edges": balance([row["edges"] for row in rows]),
         "balance_bytes": balance(stored),
         "boundary_nodes_most": max(row["boundary_nodes"] for row in rows),
@@ -71,7 +75,7 @@ def balance(values: list[int]) -> float:
 
 
 def table(report: Report) -> str:
-    """The report as aligned text."""
+    """Return the report as aligned text."""
     names = [name for name in report.rows[0] if name != "expected_load_bytes"]
     heads = [name.removesuffix("_bytes").replace("_", " ") for name in names]
     lines = [heads, *([_cell(name, row[name]) for name in names] for row in report.rows)]
@@ -103,7 +107,7 @@ def _cell(name: str, value: Any) -> str:
 
 
 def readable(count: float) -> str:
-    """Bytes, to read."""
+    """Return a number of bytes in words."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024 or unit == "GiB":
             return f"{count:.0f} B" if unit == "B" else f"{count:,.1f} {unit}"

@@ -1,4 +1,4 @@
-"""Who trains which node, as a partitioning of the stream of a graph's edges has it (CATGNN, section 3.2)."""
+"""The partition that trains each node, as a partitioning of the stream of a graph's edges has it (CATGNN, section 3.2)."""
 
 from typing import Any, ClassVar
 

@@ -15,7 +15,7 @@ from hetjax.partition.meta_partitioning import MetaPartitioning
 from hetjax.partition.metatree import Metatree
 
 META_FORMULAS = {
-    "partial_aggregations": "2 (R - 1) x batch x targets x hidden x 4 x exchanges: an all-reduce of [batch, hidden] float32 over R partitions, and another for each relation that is cut; one exchange, or, where folds look at the target, one a layer forward and one a layer but the last backward",
+    "partial_aggregations": "2 (R - 1) x batch x targets x hidden x 4 x exchanges: an all-reduce of [batch, hidden] float32 over R partitions, and another for each relation that is cut; one exchange, or, where aggregations look at the target, one a layer forward and one a layer but the last backward",
     "replicated_weights": "sum over weights (R-GCN's matrices) of 2 (hosts that have it - 1) x bytes: an all-reduce of gradients",
     "shared_learnable_rows": "sum over types of (hosts that read it - 1) x sum over these of expected distinct rows x (4 + 4 width): ids and gradients",
 }
@@ -27,13 +27,13 @@ CUT_FORMULAS = {
 
 
 def costs(plan: MetaPartitioning) -> tuple[Costs, list[int]]:
-    """The costs of a plan's metatree, and its partitions as `Costs` knows them."""
+    """Return the costs of a plan's metatree, and its partitions as `Costs` knows them."""
     masks = [sum(1 << plan.tree.roots.index(root) for root in roots) for roots in plan.owners]
     return Costs(plan.sizes, plan.tree, plan.workload, len(plan.owners), plan.data), masks
 
 
 def of_meta(plan: MetaPartitioning) -> dict[str, float]:
-    """Of relation-aggregation-first execution, by the kinds of `META_FORMULAS`."""
+    """Return the bytes of relation-aggregation-first execution, by the kinds of `META_FORMULAS`."""
     plan_costs, masks = costs(plan)
     cost, workload = plan_costs.cost(masks), plan.workload
     exchanges = 1 if plan.tree.exchange == "last" else 2 * plan.tree.hops - 1
@@ -46,7 +46,7 @@ def of_meta(plan: MetaPartitioning) -> dict[str, float]:
 
 
 def _weights_of_pieces(plan: MetaPartitioning) -> int:
-    """What the weights that pieces share come to beside what they would if each piece had its own."""
+    """Return what the weights that pieces share come to beside what they would if each piece had its own."""
     more, data = 0, plan.data
     for relation, count in plan.cuts.items():
         for layer in range(plan.tree.hops):
@@ -55,14 +55,14 @@ def _weights_of_pieces(plan: MetaPartitioning) -> int:
                 for part in plan.parts
             ]
             alone, together = sum(map(sum, used)), sum(map(any, used))
-            there = sum(map(any, zip(*used)))
+            with_a_piece = sum(map(any, zip(*used)))
             size = weight_bytes(plan.sizes, plan.workload, layer, relation.source)
-            more += 2 * size * (data * together - min(1, together) - (data * alone - there))
+            more += 2 * size * (data * together - min(1, together) - (data * alone - with_a_piece))
     return more
 
 
 def of_cut(cut: EdgeCut, counts: Cut) -> dict[str, float]:
-    """Of data-parallel execution over an edge-cut, with remote features fetched, by the kinds of `CUT_FORMULAS`."""
+    """Return the bytes of data-parallel execution over an edge-cut, with remote features fetched, by the kinds of `CUT_FORMULAS`."""
     sizes, target = cut.sizes, cut.sizes.schema.target
     model = Metatree(sizes.schema, (target,), cut.hops, self_term=cut.reads_own)
     remote = remote_rows(cut, counts, (target,))

@@ -72,7 +72,7 @@ class Connection:
             rest = rest[self.stream.send(rest) :]  # each waits `SILENCE` seconds, where `sendall` does so for the whole
 
     def receive(self, until: float | None = None, most: int = MOST_WORDS) -> tuple[Any, dict[str, np.ndarray]]:
-        """The next message: plain values, and arrays.
+        """Return the next message: plain values, and arrays.
 
         Args:
           until: by `time.monotonic()`, when all of it must have arrived, and it has no arrays; None: while the other end

@@ -1,4 +1,4 @@
-"""What all processes of a run must have alike, and a run that is continued: code, graph and plan, as digests."""
+"""Digests of what all processes of a run, and a run that is continued, must have alike: code, graph and plan."""
 
 import hashlib
 import importlib.util
@@ -15,10 +15,10 @@ from hetjax.processes.group import ProcessGroup
 from hetjax.system.errors import InputError
 
 
-def of_code(*own: str) -> str:
-    """Of hetjax's sources, and of the modules of a model, a task and a strategy of one's own, given as `MODULE:NAME`."""
+def of_code(*names: str) -> str:
+    """Return the digest of hetjax's sources, and of the modules of a user's own model, task and strategy, given as `MODULE:NAME`."""
     files = sorted(Path(__file__).parent.parent.rglob("*.py"))
-    for module, _, attribute in (name.partition(":") for name in own):
+    for module, _, attribute in (name.partition(":") for name in names):
         try:
             spec = importlib.util.find_spec(module) if attribute else None
         except (ImportError, ValueError):
@@ -28,7 +28,7 @@ def of_code(*own: str) -> str:
 
 
 def of_graph(data: Data, graph: HetGraph) -> str:
-    """Of a graph's schema and every array: as a store says of its own, of other formats by reading them.
+    """Return the digest of a graph's schema and every array: the one in a store's metadata, or, of other formats, of what is read.
 
     Args:
       graph: as `data` gives it, or of a store in shape alone.
@@ -51,12 +51,12 @@ def of_graph(data: Data, graph: HetGraph) -> str:
 
 
 def of_arrays(arrays: Iterable[np.ndarray]) -> str:
-    """Of the values of arrays."""
+    """Return the digest of the values of arrays."""
     return _digest(*(np.ascontiguousarray(array).data for array in arrays))
 
 
 def require(what: str, digest: str, group: ProcessGroup) -> None:
-    """Raise an InputError where processes have different ones of `what`."""
+    """Raise an InputError where processes have different values of `what`."""
     for number, other in enumerate(group.all_gather(what, digest)):
         if other != digest:
             raise InputError(

@@ -22,7 +22,7 @@ class ProcessGroup:
     number, count, first = 0, 1, True
 
     def all_gather(self, tag: str, value: Any) -> list[Any]:
-        """A plain value of every process, in their order, known to all of them.
+        """Return a plain value of every process, in their order, in all processes.
 
         Every process calls this as often, and of one tag in the same order; different tags may be used in different
         threads.
@@ -30,23 +30,23 @@ class ProcessGroup:
         return [value]
 
     def gather(self, tag: str, arrays: Arrays) -> Arrays | None:
-        """The arrays of all processes, in process 0; None in the others. Called as `all_gather`."""
+        """Return the arrays of all processes in process 0, and None in the others. It is called as `all_gather` is."""
         return arrays
 
     def broadcast(self, tag: str, arrays: Arrays) -> Arrays:
-        """The arrays of process 0, in all processes; those that the others give are not looked at. Called as `all_gather`."""
+        """Return the arrays of process 0 in all processes; those that the others give are not looked at. It is called as `all_gather` is."""
         return arrays
 
     def broadcast_object(self, tag: str, value: Any) -> Any:
-        """The plain value that process 0 gives."""
+        """Return the plain value that process 0 gives."""
         return self.all_gather(tag, value if self.first else None)[0]
 
     def sent(self, *tags: str) -> float:
-        """Bytes that this process sends to others in a call of each tag, on average."""
+        """Return the bytes that this process sends to others in a call of each tag, on average."""
         return 0.0
 
     def barrier(self, tag: str) -> None:
-        """Wait until all processes are here."""
+        """Wait until all processes have called this."""
         self.all_gather(tag, None)
 
 
@@ -121,7 +121,7 @@ class ConnectedGroup(ProcessGroup):
         return sum(self.bytes[tag] / max(1, self.calls[tag]) for tag in tags)
 
     def leave(self) -> None:
-        """Part in peace, when all have come to the end."""
+        """End the connections when all processes have come to the end."""
         self.barrier("end")
         self.leaving.set()
         for other in self.connections:
@@ -134,7 +134,7 @@ class ConnectedGroup(ProcessGroup):
             _end(line, status)
 
     def _arrived(self, other: int, tag: str) -> SimpleQueue:
-        """Where values come in; the same for the thread that waits and the one that listens, whichever asks first."""
+        """Return the queue of a process's values for a tag, the same for the thread that waits and the one that listens, whichever asks first."""
         return self.arrived.setdefault((other, tag), SimpleQueue())  # which no other thread interrupts
 
     def _send(self, other: int, words: list, arrays: Arrays | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Where what is computed of all nodes is kept: in memory, or in files, which processes that compute together all see."""
+"""Storage for rows that are computed of all nodes: in memory, or in files that all processes that compute together see."""
 
 import os
 from collections import Counter
@@ -25,7 +25,7 @@ class Rows:
         self.array[start : start + len(rows)] = rows
 
     def done(self) -> np.ndarray:
-        """All of them, when every process has written its own."""
+        """Return all rows, when every process has written its own."""
         return self.array
 
 
@@ -82,7 +82,7 @@ class FileRows(Rows):
 
 
 class Kept:
-    """What is computed of all nodes.
+    """Storage for what is computed of all nodes.
 
     Args:
       folder: for files; None: memory.
@@ -93,11 +93,11 @@ class Kept:
         self.folder, self.processes, self.files = folder, processes or ProcessGroup(), Counter[str]()
 
     def rows(self, shape: tuple[int, int]) -> Rows:
-        """Rows to be written. All processes ask for the same in the same order."""
+        """Return rows to be written. All processes ask for the same in the same order."""
         return Rows(shape) if self.folder is None else FileRows(self._file("rows"), shape, self.processes)
 
     def matrix(self, shape: tuple[int, int]) -> np.ndarray:
-        """A matrix float32 of this process alone, to be written in any order."""
+        """Return a matrix float32 of this process alone, to be written in any order."""
         return (
             np.empty(shape, np.float32)
             if self.folder is None
@@ -105,12 +105,12 @@ class Kept:
         )
 
     def _file(self, kind: str) -> Path:
-        """A new one, of a name that all processes give what they ask for together."""
+        """Return the path of a new file, whose name all processes give to what they ask for together."""
         assert self.folder is not None
         self.files[kind] += 1
         return self.folder / f"{kind}_{self.files[kind]}"
 
     def share(self, count: int) -> range:
-        """Which of so many pieces of work are this process's."""
+        """Return which of so many pieces of work are this process's."""
         number, processes = self.processes.number, self.processes.count
         return range(number * count // processes, (number + 1) * count // processes)

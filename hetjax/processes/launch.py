@@ -1,4 +1,4 @@
-"""How processes come together: each finds process 0, they compare what they were started with, and jax is told.
+"""Launch of the processes: each finds process 0, they compare what they were started with, and jax is told.
 
 jax has a coordination service, in process 0, that ends every process with a C++ trace when it cannot be reached, at the
 start or later. So the processes first meet by themselves, at the address that the user gave, and where something is
@@ -28,14 +28,14 @@ from hetjax.system.runtime import stopped_status
 
 
 @contextlib.contextmanager
-def process_group(options: Processes, about: dict[str, Any]) -> Iterator[ProcessGroup]:
-    """The group of this process, while the run lasts; jax knows them, and has not started its devices yet.
+def process_group(options: Processes, settings: dict[str, Any]) -> Iterator[ProcessGroup]:
+    """Yield the group of this process, while the run lasts. jax knows the processes, and has not started its devices yet.
 
     An error that ends this process ends the others, each with one line.
 
     Args:
       options: how many there are and where they meet.
-      about: what all of them must have been started with alike, as plain values by name.
+      settings: what all of them must have been started with alike, as plain values by name.
 
     Raises:
       InputError: the processes do not come together, in the time that the options give them, or differ.
@@ -43,7 +43,7 @@ def process_group(options: Processes, about: dict[str, Any]) -> Iterator[Process
     if not options.several:
         yield ProcessGroup()
         return
-    group = _join(*_place(options), about, options)
+    group = _join(*_place(options), settings, options)
     try:
         yield group
         group.leave()
@@ -78,7 +78,7 @@ def gloo_failure(error: Exception) -> str | None:
 
 
 def _place(options: Processes) -> tuple[str, int, int, list[int] | None]:
-    """Where the processes meet, how many there are, which this is, and which local devices it has (None: all).
+    """Return where the processes meet, how many there are, which this is, and which local devices it has (None: all).
 
     Raises:
       InputError: the cluster does not say.
@@ -86,10 +86,10 @@ def _place(options: Processes) -> tuple[str, int, int, list[int] | None]:
     if options.cluster == "none":
         assert options.process_id is not None  # all three are given
         return options.coordinator, options.num_processes, options.process_id, None
-    known = options.coordinator or None, options.num_processes or None, options.process_id
+    requested = options.coordinator or None, options.num_processes or None, options.process_id
     method = None if options.cluster == "auto" else options.cluster
     try:
-        place, warnings = detect_cluster(*known, None, method, options.start_seconds)
+        place, warnings = detect_cluster(*requested, None, method, options.start_seconds)
     except KeyError as error:
         raise InputError(
             f"cluster {options.cluster}: {error.args[0]} is not set: this process was not started by it"
@@ -127,7 +127,7 @@ def _join(
 
 
 def _address(address: str) -> tuple[str, int]:
-    """The host and the port of `HOST:PORT`."""
+    """Return the host and the port of `HOST:PORT`."""
     match = re.fullmatch(r"\[?([^\s\[\]]+)\]?:([0-9]{1,5})", address)
     if not match or not address.isprintable() or not 0 < int(match[2]) < 2**16:
         raise InputError(f"coordinator {address[:200]!r}, and should be HOST:PORT")
@@ -136,7 +136,7 @@ def _address(address: str) -> tuple[str, int]:
 
 
 def relay(host: str, port: int) -> int:
-    """A port of this computer's own that leads to another's; it stays open when that one closes."""
+    """Return a port of this computer that leads to another's. It stays open when that one closes."""
     server, streams = socket.create_server(("127.0.0.1", 0)), []
 
     def lead(near: socket.socket) -> None:

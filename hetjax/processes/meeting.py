@@ -1,4 +1,4 @@
-"""How processes find each other: the others come to process 0, and it compares what all were started with.
+"""The meeting of the processes: the others come to process 0, which compares what all were started with.
 
 Anybody may connect while process 0 waits. A newcomer has a thread, little time and few bytes to prove that it belongs to
 the group and to say who it is; whoever does not is dropped, whatever it sends.
@@ -25,7 +25,7 @@ GLANCE = 0.1  # seconds between looks at whether all have come
 
 
 class Door:
-    """Where newcomers arrive in process 0, while it is open.
+    """The listening socket of process 0, at which newcomers arrive.
 
     Args:
       port: on all addresses of this computer.
@@ -105,10 +105,10 @@ class Door:
 
 
 def _check(hello: dict) -> None:
-    """See that a newcomer says of itself what a process does, each of the right kind; raises any error if not."""
-    known = hello.keys() == {"number", "count", "host", "pid", "about"}
+    """Check that a newcomer says of itself what a process does, each of the right kind; raise any error if not."""
+    complete = hello.keys() == {"number", "count", "host", "pid", "about"}
     kinds = all(type(hello[key]) is int for key in ("number", "count", "pid")) and isinstance(hello["about"], dict)
-    if not known or not kinds or not hello["host"].isprintable() or len(hello["host"]) > 255:
+    if not complete or not kinds or not hello["host"].isprintable() or len(hello["host"]) > 255:
         raise ValueError("it does not introduce itself as a process does")
     if not (0 < hello["number"] < hello["count"] <= MOST_PROCESSES and 0 <= hello["pid"] < 2**63):
         raise ValueError("it is no process of any group")
@@ -117,7 +117,7 @@ def _check(hello: dict) -> None:
 def find(
     host: str, port: int, hello: dict, secret: bytes, deadline: float, seconds: int
 ) -> tuple[Connection, list[Peer], int]:
-    """Introduce this process to process 0; returns the connection and what it says: all processes, and jax's port.
+    """Introduce this process to process 0. Return the connection and what process 0 says: all processes, and jax's port.
 
     Args:
       deadline: by `time.monotonic()`, `seconds` after the start.
@@ -149,7 +149,7 @@ def find(
 def gather(
     port: int, hello: dict, secret: bytes, deadline: float, seconds: int
 ) -> tuple[dict[int, Connection], list[Peer], int]:
-    """Wait for all others, in process 0; returns connections to them, all processes, and a port for jax's service.
+    """Wait for all others, in process 0. Return connections to them, all processes, and a port for jax's service.
 
     Raises:
       InputError: not all came in time, or one was started with something else.
@@ -181,17 +181,17 @@ def gather(
     return {number: connections[number] for number in sorted(connections)}, peers, service
 
 
-def _difference(here: dict, there: dict, known: dict) -> str | None:
-    """What is wrong with a process that introduces itself; None if nothing is."""
-    who = f"process {there['number']} on {there['host']}"
-    if there["count"] != here["count"]:
-        return f"{who} was started with num_processes {there['count']} != {here['count']} of process 0"
-    if there["number"] in known:
-        return f"process_id {there['number']} was given to two processes, on {there['host']} and on {known[there['number']]['host']}"
-    for key in here["about"] | there["about"]:
-        own, its = (hello["about"].get(key, "absent") for hello in (here, there))
-        if own != its:
-            return f"{who} was started with {key:.200} {its!r:.200} != {own!r:.200} of process 0"
+def _difference(local: dict, remote: dict, joined: dict) -> str | None:
+    """Return what is wrong with a process that introduces itself; None if nothing is."""
+    who = f"process {remote['number']} on {remote['host']}"
+    if remote["count"] != local["count"]:
+        return f"{who} was started with num_processes {remote['count']} != {local['count']} of process 0"
+    if remote["number"] in joined:
+        return f"process_id {remote['number']} was given to two processes, on {remote['host']} and on {joined[remote['number']]['host']}"
+    for key in local["about"] | remote["about"]:
+        expected, found = (hello["about"].get(key, "absent") for hello in (local, remote))
+        if expected != found:
+            return f"{who} was started with {key:.200} {found!r:.200} != {expected!r:.200} of process 0"
     return None
 
 
@@ -219,7 +219,7 @@ def connect(host: str, port: int, deadline: float) -> socket.socket:
 
 
 def server(port: int) -> socket.socket:
-    """What takes connections to a port, on all addresses of this computer; 0: any that is free."""
+    """Return a socket that takes connections to a port, on all addresses of this computer; 0: any that is free."""
     if socket.has_dualstack_ipv6():
         return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
     return socket.create_server(("", port))

@@ -1,4 +1,4 @@
-"""Who belongs to a group of processes: each proves to process 0 that it has the group's secret, and process 0 to it.
+"""Proof that a process belongs to a group: it proves to process 0 that it has the group's secret, and process 0 to it.
 
 Both answer a random challenge by HMAC-SHA256, which tells the secret to nobody. Processes that were given none have the
 empty one: then the same exchange keeps out who came by mistake, and nobody else.
@@ -20,7 +20,7 @@ WORDS = 2**10  # bytes that somebody who has proved nothing is listened to
 
 
 def read_secret(file: str) -> bytes:
-    """The secret in a file, without the white space around it; of no file the empty one.
+    """Return the secret in a file, without the white space around it; the empty one if there is no file.
 
     Raises:
       InputError: the file cannot be read, or has too few bytes to be a secret, or too many.
@@ -39,7 +39,7 @@ def read_secret(file: str) -> bytes:
 
 
 def challenge(connection: Connection, secret: bytes, until: float) -> None:
-    """In process 0: see that a newcomer has the secret, and only then show that this process has it.
+    """Check, in process 0, that a newcomer has the secret, and only then show that this process has it.
 
     Args:
       until: by `time.monotonic()`.
@@ -58,7 +58,7 @@ def challenge(connection: Connection, secret: bytes, until: float) -> None:
 
 
 def answer(connection: Connection, secret: bytes, until: float) -> None:
-    """In a newcomer: answer process 0's challenge, and see that it has the secret itself. As `challenge`."""
+    """Answer process 0's challenge, in a newcomer, and check that process 0 has the secret itself. Arguments and errors are those of `challenge`."""
     its_nonce, _ = connection.receive(until, WORDS)
     nonce = secrets.token_hex()
     connection.send([nonce, _proof(secret, "newcomer", its_nonce, nonce)])
@@ -70,5 +70,5 @@ def answer(connection: Connection, secret: bytes, until: float) -> None:
 
 
 def _proof(secret: bytes, *message: str) -> str:
-    """What only who has the secret can make; of a role, lest an answer to one is an answer to the other."""
+    """Return what only a holder of the secret can make. It depends on the role, lest an answer to one is an answer to the other."""
     return hmac.new(secret, json.dumps(message).encode(), "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""Choices that go with the options that are given: one that does not is left out."""
+"""Choices that are compatible with the options that are given; others are left out."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -56,14 +56,16 @@ def compatible(config: Config, graph: HetGraph, choices: Sequence[Choice]) -> It
 
 
 def _obstacle(config: Config, graph: HetGraph, choices: Sequence[Choice]) -> InputError | None:
-    """Return what a model with some choices is refused for; None if it can be made."""
+    """Return why a model with some choices is refused; None if it can be made."""
     try:
         tried = applied(config, choices)
         options = models.options(tried.model)
         if not tried.data.metapath_hops:  # which make another graph of it
             widths = {name: matrix.shape[1] for name, matrix in graph.features.items()}
-            own = models.folded(tried.model.name, graph)
-            hgnn.build(models.find(tried.model.name), own.schema, widths, tasks.make(tried, own), **options)
+            model_graph = models.folded(tried.model.name, graph)
+            hgnn.build(
+                models.find(tried.model.name), model_graph.schema, widths, tasks.make(tried, model_graph), **options
+            )
     except InputError as error:
         return error
     return None

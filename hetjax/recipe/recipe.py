@@ -98,13 +98,13 @@ def as_begun(config: Config, given: Set[str]) -> list[Choice]:
     if not config.train.init_from:
         return []
     why = f"as in {config.train.init_from}, whose weights the run begins with"
-    recorded, here = _recorded(config_file(Path(config.train.init_from)), given), flat(as_dict(config))
+    recorded, current = _recorded(config_file(Path(config.train.init_from)), given), flat(as_dict(config))
     taken = {key: value for key, value in recorded.items() if _of_model(key)}
-    return [Choice(key, value, why if _plain(here[key]) != value else "") for key, value in taken.items()]
+    return [Choice(key, value, why if _plain(current[key]) != value else "") for key, value in taken.items()]
 
 
 def _of_model(key: str) -> bool:
-    """Whether an option is one of the model, or of its inputs."""
+    """Return whether an option is one of the model, or of its inputs."""
     return key.split(".")[0] in {"model", *owners.sections(owners.MODEL)} or key in {f"data.{name}" for name in INPUTS}
 
 

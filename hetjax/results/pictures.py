@@ -17,7 +17,7 @@ def draw_run(records: list[dict], cache: list[dict], folder: Path, title: str, h
 
 @picture
 def draw_cache(types: list[dict], file: Path, title: str) -> None:
-    """A picture of what reading features that do not live on the device cost, a row per node type and a measure per axis."""
+    """Draw what it cost to read features that do not live on the device, a row per node type and a measure per axis."""
     names = [f"{shown(name_of(row))} ({row['place']})" for row in types]
     reads = [100 * row["hits"] / max(1, row["hits"] + row["misses"]) for row in types]
     rows = [100 * row["kept"] / max(1, row["rows"]) for row in types]
@@ -84,14 +84,14 @@ def draw_curves(records: list[dict], file: Path, title: str, width: float = 7, h
 
 @picture
 def draw_search(names: list[str], values: list[list[float]], metric: str, file: Path) -> None:
-    """A picture of a search: of each combination of options the runs and their mean, the first at the top."""
+    """Draw a search: of each combination of options the runs and their mean, the first at the top."""
     pyplot, most = headless_pyplot(), 40
     names, values = names[:most], values[:most]
     figure, axis = pyplot.subplots(figsize=(8, 1.2 + 0.3 * len(names)), layout="constrained")
-    for place, own in enumerate(values):
-        axis.plot(own, [place] * len(own), "o", color="tab:blue", alpha=0.5)
-        if own:
-            axis.plot([sum(own) / len(own)], [place], "|", color="black", markersize=14)
+    for place, scores in enumerate(values):
+        axis.plot(scores, [place] * len(scores), "o", color="tab:blue", alpha=0.5)
+        if scores:
+            axis.plot([sum(scores) / len(scores)], [place], "|", color="black", markersize=14)
     axis.set_yticks(range(len(names)), [shown(name) for name in names])
     axis.set(xlabel=f"validation {metric.replace('_', ' ')}; a line is the mean of a combination's runs")
     axis.invert_yaxis()
@@ -101,7 +101,7 @@ def draw_search(names: list[str], values: list[list[float]], metric: str, file: 
 
 
 def _curves(epochs: list[dict], name: str) -> list[tuple[str, str, list]]:
-    """The splits of which there is something to draw, each with its colour and points."""
+    """Return the splits of which there is something to draw, each with its colour and points."""
     curves = []
     for split, colour in SPLITS:
         key = f"{split}_{name}"
@@ -111,7 +111,7 @@ def _curves(epochs: list[dict], name: str) -> list[tuple[str, str, list]]:
 
 
 def _around(values: list[float]) -> tuple[float, float]:
-    """Limits of an axis that keep off every value, 0 and 1 too."""
+    """Return limits of an axis that keep off every value, 0 and 1 too."""
     low, high = min(values), max(values)
     margin = 0.06 * max(high - low, 0.1)
     return low - margin, high + margin

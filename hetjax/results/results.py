@@ -1,4 +1,4 @@
-"""What a run prints at its end, from its summary."""
+"""The lines that a run prints at its end, from its summary."""
 
 import json
 from collections import Counter
@@ -54,7 +54,7 @@ def log_results(summary: dict, path: Path, synthetic: bool) -> None:
 
 
 def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
-    """The results, and where to look next, a line each.
+    """Return the results, and where to look next, a line each.
 
     Args:
       summary: of the run; the exception that another shape causes may be any.
@@ -79,8 +79,8 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
         *_baseline_lines(summary, synthetic),
         f"took {summary['seconds']:.1f} s{_before(summary)}, peak memory {summary['peak_memory_bytes'] / 2**20:.0f} MiB",
     ]
-    there = [name for name in FILES if (path / name).exists()]
-    printed.append(f"written to {path}: {', '.join(there)}")
+    written = [name for name in FILES if (path / name).exists()]
+    printed.append(f"written to {path}: {', '.join(written)}")
     if synthetic:
         printed += [
             "try next, each with a --workdir of its own: the whole graph at every step (--sampling.mode full --train.epochs 50),",
@@ -96,7 +96,7 @@ def _before(summary: dict) -> str:
 
 
 def details(summary: dict) -> list[str]:
-    """Where the time and the bytes of a run went, a line each; arguments and exceptions as of `lines`."""
+    """Return where the time and the bytes of a run went, a line each. Arguments and exceptions are those of `lines`."""
     laps = {name: value for name, value in summary["milliseconds_per_step"].items() if value >= 0.05}
     parts = ", ".join(f"{name} {value:.1f}" for name, value in laps.items()) or "none was trained by this process"
     kept = f", {summary['kept_programs']} kept from runs before" if summary.get("kept_programs") else ""
@@ -111,7 +111,7 @@ def details(summary: dict) -> list[str]:
 
 
 def _guard_lines(summary: dict) -> list[str]:
-    """What became of a learning rate that was too high."""
+    """Return what became of a learning rate that was too high."""
     losses = summary.get("train_loss") or {"first": 0.0, "largest": 0.0}
     if times := summary.get("learning_rate_lowered"):
         how = (
@@ -125,7 +125,7 @@ def _guard_lines(summary: dict) -> list[str]:
 
 
 def _stacking_lines(summary: dict) -> list[str]:
-    """How the model was weighed with baselines."""
+    """Return how the model was weighed with baselines."""
     found = summary.get("stacking") or {}
     if not found:
         return []
@@ -134,7 +134,7 @@ def _stacking_lines(summary: dict) -> list[str]:
 
 
 def _baseline_lines(summary: dict, synthetic: bool) -> list[str]:
-    """What the baselines reach on the test nodes, and which of them do better than the model, stacked or else alone."""
+    """Return what the baselines reach on the test nodes, and which of them do better than the model, stacked or else alone."""
     shown, found = of_summary(summary), summary.get("baselines") or {}
     metric, words = shown.compared_by, shown.metrics[shown.compared_by].words
     scores = {name: row[metric] for name, row in found.items() if row.get(metric) is not None}
@@ -154,16 +154,18 @@ def _baseline_lines(summary: dict, synthetic: bool) -> list[str]:
         sign = 1 if shown.metrics[metric].higher else -1
         better = [name for name, score in scores.items() if has is not None and sign * score > sign * has]
         if better:
-            told = (f"{name} ({words(scores[name])})" for name in sorted(better, key=lambda name: -sign * scores[name]))
-            printed.append(f"{who}, {words(has)}, does worse than {' and '.join(told)}")
+            named_scores = (
+                f"{name} ({words(scores[name])})" for name in sorted(better, key=lambda name: -sign * scores[name])
+            )
+            printed.append(f"{who}, {words(has)}, does worse than {' and '.join(named_scores)}")
             break
     return printed
 
 
 def _cache_line(row: dict) -> str:
-    """What reading the features of one node type from the host cost."""
-    known = row["kept"] and row["hit_rate"] is not None
-    hits = f", which {_percent(row['hit_rate'])} of the reads hit" if known else ""
+    """Return what it cost to read the features of one node type from the host."""
+    is_cached = row["kept"] and row["hit_rate"] is not None
+    hits = f", which {_percent(row['hit_rate'])} of the reads hit" if is_cached else ""
     more = row["next_tenth_bytes"]
     hint = f"; {readable(more)} more would hit another tenth" if more else ""
     moved = (
@@ -175,7 +177,7 @@ def _cache_line(row: dict) -> str:
 
 
 def name_of(cached: dict) -> str:
-    """What a row of the caches' report is called: its node type, and where there are several processes which it is of."""
+    """Return the name of a row of the caches' report: its node type, and its process where there are several."""
     return cached["node_type"] + (f", process {cached['process']}" if "process" in cached else "")
 
 

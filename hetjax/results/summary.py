@@ -1,4 +1,4 @@
-"""What a run writes at its end: `summary.json`, the pictures and the report."""
+"""The files that a run writes at its end: `summary.json`, the pictures and the report."""
 
 import itertools
 import json
@@ -80,27 +80,27 @@ def summarise(
     }
     run.workdir.write("summary.json", json.dumps(summary, indent=1) + "\n")
     draw_run(written, cache, run.workdir.path, title(config), run.task.headline)
-    report.write(told(run, summary, written), run.workdir.file(report.FILE))
+    report.write(report_inputs(run, summary, written), run.workdir.file(report.FILE))
     return summary
 
 
-def told(run: Run, summary: dict, records: list[dict]) -> report.Told:
-    """What the report is made of."""
+def report_inputs(run: Run, summary: dict, records: list[dict]) -> report.ReportInputs:
+    """Return the contents of the report."""
     task_parts: Sequence[Part] = ()
     if run.outputs is not None:
         predicted = run.task.predictions(run.outputs, run.graph.names, run.chosen)
         task_parts = run.task.report(predicted, run.task.examples("test")[: len(run.outputs)], run.workdir.path)
-    return report.Told(run.config, summary, records, task_parts, run.workdir.path, title(run.config))
+    return report.ReportInputs(run.config, summary, records, task_parts, run.workdir.path, title(run.config))
 
 
 def _stacking(run: Run) -> dict[str, Any]:
-    """How the model's logits were weighed, and what it has without that; nothing, where they were not."""
+    """Return how the model's logits were weighed, and what it has without that; nothing, where they were not."""
     if not run.stacked:
         return {}
     by_class = owners.own(run.config.task, "node_classification").class_weights != "none"
     weights = dict(run.stacked.weights)
-    about = {"weights": weights, "class_weights": by_class, "seconds": round(run.stacking_seconds, 2)}
-    return about | {"model_alone": _alone(run, {})}
+    stacking = {"weights": weights, "class_weights": by_class, "seconds": round(run.stacking_seconds, 2)}
+    return stacking | {"model_alone": _alone(run, {})}
 
 
 def _alone(run: Run, test: Quality) -> dict[str, Any]:
@@ -109,23 +109,23 @@ def _alone(run: Run, test: Quality) -> dict[str, Any]:
 
 
 def _compared(run: Run) -> dict[str, dict[str, Any]]:
-    """What the baselines reach on the test nodes, if that is asked for."""
+    """Return what the baselines reach on the test nodes, if that is asked for."""
     options = run.config.train
     shown = options.baselines and options.test
     return run.task.compared(run.baselines) if shown else {}
 
 
 def _losses(written: Sequence[dict]) -> dict[str, float]:
-    """The first and the largest loss of an epoch in training."""
+    """Return the first and the largest loss of an epoch in training."""
     losses = [row["train_loss"] for row in written if row.get("train_loss") is not None]
     return {"first": losses[0], "largest": max(losses)} if losses else {}
 
 
 def title(config: Config) -> str:
-    """The model and the graph, in words."""
-    data, own = config.data, owners.reader_options(config.data)
+    """Return the model and the graph, in words."""
+    data, reader = config.data, owners.reader_options(config.data)
     graph = (
-        f"a synthetic {own.schema}, scale {own.scale}"
+        f"a synthetic {reader.schema}, scale {reader.scale}"
         if data.format == "synthetic"
         else Path(data.path).absolute().name
     )
@@ -133,7 +133,7 @@ def title(config: Config) -> str:
 
 
 def total_traffic(shares: Sequence[Sequence]) -> list[dict]:
-    """Bytes that all devices of all processes send in a step, by kind, collective and mesh axis."""
+    """Return the bytes that all devices of all processes send in a step, by kind, collective and mesh axis."""
     total: Counter[tuple[str, str, str]] = Counter()
     for kind, collective, axis, count in itertools.chain.from_iterable(shares):
         total[kind, collective, axis] += count

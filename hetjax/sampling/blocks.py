@@ -22,7 +22,7 @@ MOST_EDGES = 2**31 - 1  # of one relation in one batch: rows are counted in int3
 
 
 class Whole(NamedTuple):
-    """What some of a relation's edges must know of all of them.
+    """The facts about all of a relation's edges that some of them must know.
 
     Attributes:
       totals: of every target how many edges enter it, int32 `[targets]`, or the sum of their weights, float64.
@@ -56,19 +56,19 @@ class Adjacency(NamedTuple):
 
     @property
     def targets(self) -> int:
-        """Rows that a fold gives."""
+        """The number of rows that aggregation gives."""
         return self.indptr.shape[0] - 1
 
     @property
     def reverse(self) -> "tuple[Array, Array, Array] | None":
-        """The three that group by source, or None."""
+        """The three arrays that group by source, or None."""
         if self.reverse_indptr is None or self.reverse_indices is None or self.reverse_edges is None:
             return None
         return self.reverse_indptr, self.reverse_indices, self.reverse_edges
 
     @property
     def plain(self) -> bool:
-        """Whether these are all of a relation's edges, and every edge counts alike."""
+        """Return whether these are all of a relation's edges, and every edge counts alike."""
         return self.weights is None and self.whole is None
 
 
@@ -80,7 +80,7 @@ Edges = Any  # an `Adjacency`, or what stands for one where devices divide its n
 
 
 class Block(NamedTuple):
-    """What one layer reads: a bipartite graph per relation.
+    """The inputs of one layer: a bipartite graph per relation.
 
     Attributes:
       adjacency: per relation key.
@@ -89,7 +89,7 @@ class Block(NamedTuple):
       targets: per target type the ids of the nodes, int32 `[targets]`; None where row `i` is node `i`. There are none where
         nothing is drawn by them, as dropout is.
       sources: likewise of the first layer's source rows, of types whose features are not read in place.
-      together: relations that are not in `adjacency`, as `models.together` folds them.
+      together: relations that are not in `adjacency`, as `models.together` aggregates them.
       pairs: what these are made of (`models.pairs`), in a sample.
     """
 
@@ -102,7 +102,7 @@ class Block(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Blocks of their exact sizes, as the sampler draws them.
+    """Blocks of their exact sizes, as the sampler makes them.
 
     Attributes:
       blocks: one per layer, the first layer's (the outermost hop) first.
@@ -135,7 +135,7 @@ class Batch(NamedTuple):
 
 
 def round_up(size: int) -> int:
-    """The next multiple of an eighth of the power of two below `size`."""
+    """Return the next multiple of an eighth of the power of two below `size`."""
     step = max(8, 1 << max(0, int(size).bit_length() - 4))
     return -(-size // step) * step
 
@@ -147,14 +147,14 @@ class Capacities:
         self.by_name = dict(by_name or {})
 
     def fit(self, name: str, size: int, most: int) -> int:
-        """The capacity of `name`, raised if `size` exceeds it; the rounding alone never raises it over `most`."""
+        """Return the capacity of `name`, raised if `size` exceeds it; the rounding alone never raises it over `most`."""
         if size > self.by_name.get(name, -1):
             self.by_name[name] = max(size, min(round_up(size), most))
         return self.by_name[name]
 
 
 def pad(array: Array, length: int, value: ArrayLike) -> Array:
-    """`array` with `value` appended up to `length`."""
+    """Return `array` with `value` appended up to `length`."""
     if len(array) == length:
         return array
     padded = aligned((length, *array.shape[1:]), array.dtype)
@@ -164,17 +164,17 @@ def pad(array: Array, length: int, value: ArrayLike) -> Array:
 
 
 def rows_of(use: str, depth: int, node_type: str) -> str:
-    """The name of the capacity of a layer's source rows."""
+    """Return the name of the capacity of a layer's source rows."""
     return f"{use}/{depth}/rows/{node_type}"
 
 
 def edges_of(use: str, depth: int, relation: Relation) -> str:
-    """The name of the capacity of a layer's edges."""
+    """Return the name of the capacity of a layer's edges."""
     return f"{use}/{depth}/edges/{relation.key}"
 
 
 def measure(use: str, sample: Sample, graph: HetGraph) -> Iterator[tuple[str, int, int]]:
-    """`(name of a capacity, what the sample needs of it, the most that any sample can need)` for every capacity.
+    """Yield `(name of a capacity, what the sample needs of it, the most that any sample can need)` for every capacity.
 
     Args:
       use: what the capacities are for; training and evaluation share no capacities.
@@ -228,7 +228,7 @@ def pad_block(
 
 
 def relations_of(adjacency: Mapping[str, Adjacency], graph: HetGraph) -> list[Relation]:
-    """The relations that there are edges of, in the graph's order."""
+    """Return the relations that have edges, in the graph's order."""
     return [relation for relation in graph.schema.relations if relation.key in adjacency]
 
 
@@ -237,10 +237,12 @@ def pad_adjacency(adjacency: Adjacency, targets: int, sources: int, edges: int) 
     indptr = pad(adjacency.indptr, targets + 1, adjacency.indptr[-1])
     indices = pad(adjacency.indices, edges, 0)
     weights = None if adjacency.weights is None else pad(adjacency.weights, edges, 0)
-    whole = adjacency.whole and Whole(pad(adjacency.whole.totals, targets, 0), pad(adjacency.whole.places, edges, 0))
+    relation_edges = adjacency.whole and Whole(
+        pad(adjacency.whole.totals, targets, 0), pad(adjacency.whole.places, edges, 0)
+    )
     if adjacency.reverse is not None:
         reverse_indptr, reverse_indices, reverse_edges = adjacency.reverse
         reverse_indptr = pad(reverse_indptr, sources + 1, reverse_indptr[-1])
         reverse = reverse_indptr, pad(reverse_indices, edges, 0), pad(reverse_edges, edges, 0)
-        return Adjacency(indptr, indices, *reverse, weights, whole)
-    return Adjacency(indptr, indices, weights=weights, whole=whole)
+        return Adjacency(indptr, indices, *reverse, weights, relation_edges)
+    return Adjacency(indptr, indices, weights=weights, whole=relation_edges)

@@ -1,7 +1,7 @@
-"""Counter-based random numbers, and the draw of neighbours that rests on them.
+"""Counter-based random numbers, and the sampling of neighbours that rests on them.
 
-Every number is a pure function of what it is for: (seed, epoch, step, hop, relation, node, which of the node's draws). So
-the same neighbours are drawn however the graph is partitioned and whoever draws, and a run resumes at any step without
+Every number is a pure function of what it is for: (seed, epoch, step, hop, relation, node, which of the node's samples). So
+the same neighbours are sampled however the graph is partitioned and whoever samples, and a run resumes at any step without
 generator state to save.
 """
 
@@ -20,14 +20,14 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def key(*parts: int | str) -> np.uint64:
-    """A 64-bit key for a purpose, say `key(seed, epoch, step, hop, relation.key)`; any change changes all that it draws."""
+    """Return a 64-bit key for a purpose, say `key(seed, epoch, step, hop, relation.key)`; any change changes all that is sampled by it."""
     plain = tuple(part if isinstance(part, str) else int(part) for part in parts)
     return np.uint64(int.from_bytes(hashlib.blake2b(repr(plain).encode(), digest_size=8).digest(), "little"))
 
 
 @compiled(inline="always")
 def bits(key: np.uint64, counter: int) -> np.uint64:
-    """64 random bits for a counter: the output function of SplitMix64 (Steele, Lea and Flood 2014), applied twice."""
+    """Return 64 random bits for a counter: the output function of SplitMix64 (Steele, Lea and Flood 2014), applied twice."""
     z = key + (np.uint64(counter) + np.uint64(1)) * _GOLDEN
     for _ in range(2):
         z = (z ^ (z >> np.uint64(30))) * _FIRST
@@ -38,7 +38,7 @@ def bits(key: np.uint64, counter: int) -> np.uint64:
 
 @compiled(inline="always")
 def uniform(key: np.uint64, counter: int) -> float:
-    """A float64 in [0, 1) with 53 random bits."""
+    """Return a float64 in [0, 1) with 53 random bits."""
     return np.float64(bits(key, counter) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
@@ -49,7 +49,7 @@ def _fill_bits(key, ids, out):
 
 
 def shuffle(key: np.uint64, ids: np.ndarray) -> np.ndarray:
-    """`ids` in a random order that depends on the key and on the set of ids alone, not on the order they came in."""
+    """Return `ids` in a random order that depends on the key and on the set of ids alone, not on the order they came in."""
     ids = np.sort(ids)
     order = np.empty(len(ids), np.uint64)
     _fill_bits(key, ids, order)
@@ -66,7 +66,7 @@ def _choose(key, target, degree, chosen, always):
         return
     for j in range(always):
         chosen[j] = j
-    # Floyd's algorithm: each subset of as many edges is equally likely, with one draw for each.
+    # Floyd's algorithm: each subset of as many edges is equally likely, with one random number for each.
     node_key = bits(key, target)
     for j in range(always, size):
         last = degree - size + j
@@ -78,7 +78,7 @@ def _choose(key, target, degree, chosen, always):
 
 @compiled(inline="always")
 def _id(given, size, place):
-    """One of the integers of so many bytes at an address."""
+    """Return one of the integers of so many bytes at an address."""
     if size == 4:
         return np.int64(array_at(given, place + 1, types.uint32)[place])
     if size == 2:
@@ -89,7 +89,7 @@ def _id(given, size, place):
 
 
 @compiled
-def draw_neighbours(
+def sample_neighbours(
     indptr: np.ndarray,
     indices: tuple,
     targets: np.ndarray,
@@ -98,17 +98,17 @@ def draw_neighbours(
     out: np.ndarray,
     always: int,
 ) -> int:
-    """Draw the neighbours of every target, uniformly and without replacement, into `out` (global source ids).
+    """Sample the neighbours of every target, uniformly and without replacement, into `out` (global source ids).
 
     Args:
       indptr: of the relation's CSC.
       indices: `(address, bytes of each, their number, number of source nodes)`, those of the CSC, which are checked here because
         a store on disk is not trusted.
       targets: ids `[T]`.
-      key: of this (seed, epoch, step, hop, relation); the node's id is folded in here.
-      out_indptr: where each target's begin in `out`; where it has as many as it is to draw, all are taken in order.
+      key: of this (seed, epoch, step, hop, relation); the node's id is combined with it here.
+      out_indptr: where each target's begin in `out`; where it has as many as are to be sampled, all are taken in order.
       out: int32 `[out_indptr[T]]`.
-      always: so many edges of every target, its first, are drawn in any case; it has as many.
+      always: so many edges of every target, its first, are sampled in any case; it has as many.
 
     Returns:
       The position in `indices` of an id that is no source node, which is their number if pointers point beyond; or -1.
@@ -135,7 +135,7 @@ def draw_neighbours(
 
 
 @compiled
-def draw_weights(
+def sampled_weights(
     indptr: np.ndarray,
     weights: np.ndarray,
     targets: np.ndarray,
@@ -144,10 +144,10 @@ def draw_weights(
     out: np.ndarray,
     always: int = 0,
 ) -> None:
-    """The weights of the edges that `draw_neighbours` draws, which checked the pointers, float32 into `out`.
+    """Write the weights of the edges that `sample_neighbours` samples, which checked the pointers, float32 into `out`.
 
-    Where fewer are drawn than there are, weights are multiplied by edges there are / edges drawn, so that what is expected
-    of a weighted sum is the sum over all; those of the first `always` edges, drawn in any case, are left as they are.
+    Where fewer edges are sampled than there are, weights are multiplied by edges there are / edges sampled, so that what is expected
+    of a weighted sum is the sum over all; those of the first `always` edges, sampled in any case, are left as they are.
     """
     for i in range(len(targets)):
         start, degree = indptr[targets[i]], indptr[targets[i] + 1] - indptr[targets[i]]
@@ -164,7 +164,7 @@ def draw_weights(
 
 
 @compiled
-def draw_piece(
+def sample_piece(
     indptr: np.ndarray,
     indices: np.ndarray,
     piece: tuple,
@@ -176,16 +176,16 @@ def draw_piece(
     out: np.ndarray,
     places: np.ndarray,
 ) -> int:
-    """Draw of a whole relation as `draw_neighbours`, and keep the edges of one piece; where `out` is empty they are counted alone.
+    """Sample from a whole relation as `sample_neighbours` does, and keep the edges of one piece; where `out` is empty they are only counted.
 
     Args:
       indptr: of the whole relation.
       indices: of the piece.
       piece: `(number, of)`.
-      targets, fanout, key: as in `draw_neighbours`.
+      targets, fanout, key: as in `sample_neighbours`.
       out_indptr: int32 `[T + 1]`, filled.
-      totals: int32 `[T]`, filled with how many edges of every target are drawn, of all pieces.
-      out, places: int32 `[out_indptr[T]]`, the sources, and which of its target's drawn edges each is.
+      totals: int32 `[T]`, filled with how many edges of every target are sampled, of all pieces.
+      out, places: int32 `[out_indptr[T]]`, the sources, and which of its target's sampled edges each is.
 
     Returns:
       How many edges are kept; -1 where pointers are not ordered, or point beyond the piece.

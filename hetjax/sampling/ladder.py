@@ -25,7 +25,7 @@ class Ladder:
         self.lowest = {name: round_up(max(8, int(np.median(of)))) for name, of in sizes.items()}
 
     def fitting(self, needs: Needs) -> dict[str, int]:
-        """The capacities of the lowest rung that has room for a sample, by the arrays' names."""
+        """Return the capacities of the lowest rung that has room for a sample, by the arrays' names."""
         rung = 1
         while any(size > min(self.lowest[name] * rung, most) for name, (size, most) in needs.items()):
             rung *= STEP

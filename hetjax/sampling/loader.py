@@ -1,4 +1,4 @@
-"""Batches: mini-batches, drawn ahead of the step that uses them, or the whole graph."""
+"""Batches: mini-batches, sampled before the step that uses them, or the whole graph."""
 
 import itertools
 import time
@@ -17,13 +17,13 @@ from hetjax.sampling.regime import Regime
 from hetjax.system import runtime
 
 AHEAD = 2  # batches that wait while one is used
-MOST, SCRATCH = 8, 2**30  # threads that draw, unless told how many; bytes that all of them may keep to number nodes
+MOST, SCRATCH = 8, 2**30  # threads that sample, unless told how many; bytes that all of them may keep to number nodes
 TRIAL_BATCHES, SPREAD = 8, 3  # capacities start at the largest of some batches, and some standard deviations more
 Needs = dict[str, tuple[list[int], int]]  # by a capacity's name what some samples need of it, and the most any can need
 
 
 class Drawn(NamedTuple):
-    """A batch, with what its shapes were and how long it took to draw.
+    """A batch, with the sizes of its arrays and the time that it took to sample.
 
     Attributes:
       batch: on the device, or devices.
@@ -55,10 +55,10 @@ class Examples(Protocol):
 
 
 class Batches:
-    """Batches of seed nodes, drawn ahead; how one is sampled and put on the devices is for those that inherit from this.
+    """Batches of seed nodes, sampled before they are used; subclasses say how one is sampled and put on the devices.
 
-    An epoch's order of the seeds and every neighbour drawn are pure functions of (seed, epoch, step), so an epoch can be
-    entered at any step, and threads may draw several batches at once. All else, what processes say to each other included, is done in one
+    An epoch's order of the seeds and every sampled neighbour are pure functions of (seed, epoch, step), so an epoch can be
+    entered at any step, and threads may sample several batches at once. All else, what processes say to each other included, is done in one
     thread, batch by batch in their order. Of the whole graph there is one batch, which every epoch gives again.
 
     Args:
@@ -76,7 +76,7 @@ class Batches:
         self.only: Drawn | None = None
 
     def prepare(self, capacities: Mapping[str, int] | None = None) -> None:
-        """Take the capacities of a run that is resumed, or estimate them from a few batches; of the whole graph draw it.
+        """Take the capacities of a run that is resumed, or estimate them from a few batches; make the batch of a whole graph.
 
         The first epoch does so if nobody did before.
         """
@@ -90,19 +90,19 @@ class Batches:
             self._estimate()
 
     def sample(self, seeds: np.ndarray, stream: tuple) -> Any:
-        """What a batch of seeds depends on; `stream` is what the draw is for. Several threads call it at once, in any order."""
+        """Sample what a batch of seeds depends on; `stream` is the purpose of the sampling. Several threads call it at once, in any order."""
         raise NotImplementedError
 
     def unite(self, sample: Any) -> Any:
-        """A sample with what all processes' samples of that batch add up to; they call it batch by batch, in their order."""
+        """Combine a sample with all processes' samples of that batch; they call it batch by batch, in their order."""
         return sample
 
     def measure(self, sample: Any) -> Iterator[tuple[str, int, int]]:
-        """As `blocks.measure`."""
+        """Return the needs of a sample, as `blocks.measure` does."""
         raise NotImplementedError
 
     def reads(self, sample: Any) -> Mapping[tuple[str, int], np.ndarray]:
-        """The rows that a batch reads of each cache, or could, int32, of each distinct; by the caches' `features.Key`."""
+        """Return the rows that a batch reads, or could read, of each cache, int32, of each distinct; by the caches' `features.Key`."""
         raise NotImplementedError
 
     def send(self, seeds: np.ndarray, sample: Any) -> Any:
@@ -124,7 +124,7 @@ class Batches:
         return root
 
     def agree(self, needs: Needs) -> Needs:
-        """The needs of all processes from those of this one."""
+        """Return the needs of all processes, given those of this one."""
         return needs
 
     def fit(self, needs: Needs) -> None:
@@ -133,17 +133,17 @@ class Batches:
             self.capacities.fit(name, max(sizes), most)
 
     def steps(self) -> int:
-        """Steps in an epoch."""
+        """Return the steps in an epoch."""
         return self.regime.steps
 
     @property
     def threads(self) -> int:
-        """That draw: half of the cores, as the step needs the others, and fewer where the graph has very many nodes."""
+        """Return the number of threads that sample: half of the cores, as the step needs the others, and fewer where the graph has very many nodes."""
         each = 4 * max(1, sum(self.graph.schema.nodes.values()))
         return self.regime.threads or max(1, min(runtime.cores() // 2, MOST, SCRATCH // each))
 
     def epoch(self, epoch: int, first: int = 0) -> Iterator[Drawn]:
-        """The batches of an epoch from step `first` on, drawn in threads while the ones before are used."""
+        """Yield the batches of an epoch from step `first` on, sampled in threads while the ones before are used."""
         if not self.prepared:
             self.prepare()
         if self.regime.whole:
@@ -153,23 +153,23 @@ class Batches:
         order, threads, steps = self._order(epoch), self.threads, range(first, self.steps())
         with ThreadPoolExecutor(1, "sender") as sender, ThreadPoolExecutor(threads, "sampler") as pool:
             samplers = pool if threads > 1 else sender
-            drawing = (samplers.submit(self._timed, order, epoch, step) for step in steps)
-            ahead = deque(itertools.islice(drawing, threads))
+            submissions = (samplers.submit(self._timed, order, epoch, step) for step in steps)
+            in_progress = deque(itertools.islice(submissions, threads))
             waiting: deque[Future[Drawn]] = deque()
             try:
                 for _ in steps:
-                    waiting.append(sender.submit(self._finish, ahead.popleft()))
-                    ahead.extend(itertools.islice(drawing, 1))
+                    waiting.append(sender.submit(self._finish, in_progress.popleft()))
+                    in_progress.extend(itertools.islice(submissions, 1))
                     if len(waiting) > AHEAD:
                         yield waiting.popleft().result()
                 while waiting:
                     yield waiting.popleft().result()
             finally:  # what waits to be sent is, as other processes' is
-                for sample in ahead:
+                for sample in in_progress:
                     sample.cancel()
 
     def samples(self, epoch: int) -> Iterator[Any]:
-        """What the steps of an epoch depend on, and nothing is done with it."""
+        """Yield what the steps of an epoch depend on, without sending it."""
         order = self._order(epoch)
         return (self._sample(order, epoch, step)[1] for step in range(self.steps()))
 
@@ -181,7 +181,7 @@ class Batches:
         return draw.shuffle(draw.key(self.seed, epoch, "order"), self.train)
 
     def _sample(self, order: np.ndarray, epoch: int, step: int) -> tuple[np.ndarray, Any]:
-        """The seeds of a step and what they depend on, united; to be called in the order of the steps."""
+        """Return the seeds of a step and what they depend on, combined; to be called in the order of the steps."""
         seeds, sample = self._own(order, epoch, step)
         return seeds, self.unite(sample)
 
@@ -191,7 +191,7 @@ class Batches:
         return seeds, self.sample(seeds, (self.seed, epoch, step))
 
     def _timed(self, order: np.ndarray, epoch: int, step: int) -> tuple[np.ndarray, Any, float]:
-        """The seeds of a step, what they depend on in this process, and the seconds that it took to draw."""
+        """Return the seeds of a step, what they depend on in this process, and the seconds that it took to sample."""
         started = time.perf_counter()
         seeds, sample = self._own(order, epoch, step)
         return seeds, sample, time.perf_counter() - started
@@ -200,7 +200,7 @@ class Batches:
         return self._sent(*drawn.result())
 
     def _sent(self, seeds: np.ndarray, sample: Any, seconds: float) -> Drawn:
-        """The batch of a sample, on the devices."""
+        """Return the batch of a sample, on the devices."""
         started = time.perf_counter()
         sample = self.unite(sample)
         needs = {name: need for name, need in self._needs([sample]).items() if max(need[0]) > self._has(name)}

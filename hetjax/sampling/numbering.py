@@ -1,4 +1,4 @@
-"""Numbers the nodes of a hop in the order in which they are first met, of all relations in one call of compiled code."""
+"""Numbering of the nodes of a hop in the order in which they are first met, of all relations in one call of compiled code."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from hetjax.system.prefetch import prefetch
 
 
 class Numbering:
-    """Keeps scratch memory of an int32 per node, as often as threads call it at once.
+    """Numbering of the nodes of one graph, with scratch memory of an int32 per node for every thread that calls it at once.
 
     Args:
       nodes: number of nodes per node type.
@@ -24,7 +24,7 @@ class Numbering:
         self._free: deque[dict[str, np.ndarray]] = deque()  # of every node, its row among those met, or -1
 
     def number(self, given: Sequence[tuple[str, np.ndarray]]) -> dict[str, np.ndarray]:
-        """Put rows in the place of ids, counted from 0 per node type.
+        """Replace ids by rows, counted from 0 per node type.
 
         Args:
           given: node types, each with ids, int32 in C order, which are written to.
@@ -37,22 +37,24 @@ class Numbering:
         most = dict.fromkeys(kinds, 0)
         for t, ids in given:
             most[t] += len(ids)
-        made = {t: np.empty(min(count, self.nodes[t]), np.int32) for t, count in most.items()}
+        distinct_ids = {t: np.empty(min(count, self.nodes[t]), np.int32) for t, count in most.items()}
         try:
             scratch = self._free.pop()
         except IndexError:
             scratch = {}
-        scratch |= {t: np.full(self.nodes[t], -1, np.int32) for t in made if t not in scratch}
-        places = np.array([(address(scratch[t]), address(ids)) for t, ids in made.items()], np.int64).reshape(-1, 2)
+        scratch |= {t: np.full(self.nodes[t], -1, np.int32) for t in distinct_ids if t not in scratch}
+        places = np.array([(address(scratch[t]), address(ids)) for t, ids in distinct_ids.items()], np.int64).reshape(
+            -1, 2
+        )
         counts = np.zeros(len(kinds), np.int64)
         number_all(table, places, counts)
         self._free.append(scratch)
-        return {t: ids[:count].copy() for (t, ids), count in zip(made.items(), counts.tolist())}
+        return {t: ids[:count].copy() for (t, ids), count in zip(distinct_ids.items(), counts.tolist())}
 
 
 @compiled
 def number_all(table, places, counts):
-    """Put rows in the place of ids, fill the ids of all rows, and how many there are of each node type; all scratch memory is -1 again then."""
+    """Replace ids by rows, fill the ids of all rows, and how many there are of each node type; all scratch memory is -1 again then."""
     for given in range(len(table)):
         kind = table[given, 0]
         ids = array_at(table[given, 1], table[given, 2], types.int32)

@@ -1,4 +1,4 @@
-"""What a training step sees: the whole graph, or a mini-batch of seeds and of neighbours drawn for them."""
+"""The input of a training step: the whole graph, or a mini-batch of seeds and of neighbours sampled for them."""
 
 from typing import NamedTuple
 
@@ -6,14 +6,14 @@ from hetjax.sampling.sampler import ALL
 
 
 class Regime(NamedTuple):
-    """What a training step sees.
+    """The input of a training step.
 
     Attributes:
       whole: whether that is the whole graph; then an epoch has one step, on all training nodes.
       batch_size: seeds of a step.
-      fanouts: neighbours drawn per node and relation, the seeds' own hop first; `ALL` of the whole graph.
+      fanouts: neighbours sampled per node and relation, the seeds' own hop first; `ALL` of the whole graph.
       steps: of an epoch.
-      threads: that draw batches; 0: as many as `loader.Batches` finds useful.
+      threads: that sample batches; 0: as many as `loader.Batches` finds useful.
     """
 
     whole: bool
@@ -24,14 +24,14 @@ class Regime(NamedTuple):
 
 
 def whole_graph_regime(seeds: int, layers: int) -> Regime:
-    """All training nodes, and all of the graph that they depend on, at every step."""
+    """Return the regime of all training nodes, and all of the graph that they depend on, at every step."""
     return Regime(True, seeds, (ALL,) * layers, 1)
 
 
 def mini_batch_regime(
     seeds: int, batch_size: int, fanouts: tuple[int, ...], limit: int = 0, threads: int = 0
 ) -> Regime:
-    """Mini-batches of `batch_size` seeds; at most `limit` steps an epoch, if that is not 0."""
+    """Return the regime of mini-batches of `batch_size` seeds; at most `limit` steps an epoch, if that is not 0."""
     batch_size = min(batch_size, max(1, seeds))
     steps = -(-seeds // batch_size)
     return Regime(False, batch_size, tuple(fanouts), min(steps, limit) if limit else steps, threads)

@@ -1,4 +1,4 @@
-"""From seed nodes to blocks: draw the neighbours hop by hop, renumber them, and turn the edges around for the gradient."""
+"""Blocks from seed nodes: the neighbours are sampled hop by hop and renumbered, and the edges are turned around for the gradient."""
 
 from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.sampling import draw
 from hetjax.sampling.blocks import NO_NODE, Adjacency, Block, Sample
-from hetjax.sampling.drawing import Asked, Drawing, Edges
+from hetjax.sampling.drawing import Edges, EdgeSampler, Request
 from hetjax.sampling.numbering import Numbering
 from hetjax.system.arrays import aligned
 from hetjax.system.compiled import compiled
@@ -20,11 +20,11 @@ ALL = -1  # a fanout: every neighbour
 
 
 class Role(NamedTuple):
-    """Some nodes, and what is folded into them.
+    """Some nodes, and what is aggregated into them.
 
     Attributes:
       nodes: distinct ids per node type.
-      relations: whose edges are drawn, for the nodes of their target types.
+      relations: whose edges are sampled, for the nodes of their target types.
       selves: whether the block is to say where the nodes' own embeddings are among the sources.
     """
 
@@ -34,7 +34,7 @@ class Role(NamedTuple):
 
 
 class Sampler:
-    """Draws blocks from one graph, in any number of threads, for each of which it keeps scratch memory.
+    """Sampler of blocks from one graph, in any number of threads, for each of which it keeps scratch memory.
 
     Attributes:
       read_by_id: node types whose features the first layer reads from the whole matrix, by node id. Of all other types the
@@ -43,7 +43,7 @@ class Sampler:
       reads_own: whether layers read their targets' own embeddings. If not, targets are not among their sources, and blocks say
         that they have no row there.
       named: whether blocks say which nodes their rows are.
-      folded_together: per layer, relations whose edges are laid out anew (`models.grouping`): they are not grouped by source.
+      aggregated_together: per layer, relations whose edges are laid out anew (`models.grouping`): they are not grouped by source.
     """
 
     def __init__(
@@ -53,21 +53,21 @@ class Sampler:
         learnable: frozenset[str] = frozenset(),
         reads_own: bool = True,
         named: bool = False,
-        folded_together: Sequence[Container[Relation]] = (),
+        aggregated_together: Sequence[Container[Relation]] = (),
     ):
         self.graph, self.read_by_id, self.learnable = graph, read_by_id, learnable
-        self.reads_own, self.named, self.folded_together = reads_own, named, folded_together
-        self.drawing, self.numbering = Drawing(graph), Numbering(graph.schema.nodes)
+        self.reads_own, self.named, self.aggregated_together = reads_own, named, aggregated_together
+        self.edge_sampler, self.numbering = EdgeSampler(graph), Numbering(graph.schema.nodes)
 
     def sample(
         self, seeds: dict[str, np.ndarray], fanouts: Sequence[int], stream: tuple, gradients: bool = True
     ) -> Sample:
-        """What the embeddings of `seeds` after `len(fanouts)` layers depend on.
+        """Sample what the embeddings of `seeds` after `len(fanouts)` layers depend on.
 
         Args:
           seeds: distinct node ids per node type.
           fanouts: neighbours per node and relation, the seeds' own hop first; `ALL` takes every one.
-          stream: what the draw is for, such as `(seed, epoch, step)`; hop, relation and node are added here.
+          stream: the purpose of the sampling, such as `(seed, epoch, step)`; hop, relation and node are added here.
           gradients: group the edges by source too, where a gradient will flow back along them.
 
         Raises:
@@ -78,7 +78,7 @@ class Sampler:
         rows: list[dict[str, int]] = []
         for hop, fanout in enumerate(fanouts, start=1):
             role, depth = Role(frontier, self.graph.schema.relations), len(fanouts) - hop
-            together = self.folded_together[depth] if self.folded_together else ()
+            together = self.aggregated_together[depth] if self.aggregated_together else ()
             (block,), frontier = self.hop((role,), fanout, (*stream, hop), not depth, gradients, together)
             blocks.insert(0, block)
             rows.insert(0, {node_type: len(ids) for node_type, ids in frontier.items()})
@@ -95,12 +95,12 @@ class Sampler:
         gradients: bool = True,
         together: Container[Relation] = (),
     ) -> tuple[list[Block], dict[str, np.ndarray]]:
-        """Draw one hop.
+        """Sample one hop.
 
         Args:
-          roles: nodes and what is drawn for them; their sources are numbered together.
+          roles: nodes and what is sampled for them; their sources are numbered together.
           fanout: neighbours per node and relation; `ALL` takes every one.
-          stream: what the draw is for, such as `(seed, epoch, step, hop)`.
+          stream: the purpose of the sampling, such as `(seed, epoch, step, hop)`.
           outermost: whether the sources' features are read, rather than their embeddings.
           gradients: as in `sample`.
           together: relations whose edges are not grouped by source.
@@ -110,64 +110,64 @@ class Sampler:
         """
         read_by_id = self.read_by_id if outermost else frozenset()
         into = [[r for r in role.relations if r.target in role.nodes] for role in roles]
-        asked = [
-            Asked(r, role.nodes[r.target], draw.key(*stream, self._name(r)))
-            for role, own in zip(roles, into)
-            for r in own
+        requests = [
+            Request(r, role.nodes[r.target], draw.key(*stream, self._name(r)))
+            for role, relations in zip(roles, into)
+            for r in relations
         ]
-        drawn = self.drawing.draw(asked, fanout)
-        selves = [{t: self._own(ids) for t, ids in role.nodes.items()} if role.selves else {} for role in roles]
-        met = [(t, ids) for own in selves for t, ids in own.items() if self.reads_own]
-        met += [(one.relation.source, edges.indices) for one, edges in zip(asked, drawn)]
+        sampled = self.edge_sampler.sample(requests, fanout)
+        selves = [{t: self._self_ids(ids) for t, ids in role.nodes.items()} if role.selves else {} for role in roles]
+        met = [(t, ids) for nodes in selves for t, ids in nodes.items() if self.reads_own]
+        met += [(one.relation.source, edges.indices) for one, edges in zip(requests, sampled)]
         below = self.numbering.number([(t, ids) for t, ids in met if t not in read_by_id])
         flowing = {t for t in self.graph.schema.nodes if gradients and (not outermost or t in self.learnable)}
-        turned = [one.relation.source in flowing and one.relation not in together for one in asked]
-        sources = [len(below[one.relation.source]) if turns else None for one, turns in zip(asked, turned)]
-        folded = iter(grouped(drawn, sources))
+        turned = [one.relation.source in flowing and one.relation not in together for one in requests]
+        sources = [len(below[one.relation.source]) if turns else None for one, turns in zip(requests, turned)]
+        adjacencies = iter(grouped(sampled, sources))
         blocks = [
-            Block({r.key: next(folded) for r in own}, rows, role.nodes if self.named else {})
-            for role, own, rows in zip(roles, into, selves)
+            Block({r.key: next(adjacencies) for r in relations}, rows, role.nodes if self.named else {})
+            for role, relations, rows in zip(roles, into, selves)
         ]
         return blocks, below
 
-    def _own(self, ids: np.ndarray) -> np.ndarray:
-        """Ids that are to be numbered, or what blocks say where targets are no sources."""
+    def _self_ids(self, ids: np.ndarray) -> np.ndarray:
+        """Return ids that are to be numbered, or what blocks say where targets are no sources."""
         return np.array(ids, np.int32) if self.reads_own else np.full(len(ids), NO_NODE)
 
     def _name(self, relation: Relation) -> str:
-        """What a relation's draw is named after: pieces draw as the whole does."""
+        """Return the name by which a relation is sampled: pieces are sampled as the whole relation is."""
         piece = self.graph.relations[relation].piece
         return piece.relation if piece else relation.key
 
     def everyone(self, relations: Sequence[Relation], targets: np.ndarray) -> list[Edges]:
-        """All edges of some relations into some targets, by source id."""
-        return self.drawing.draw([Asked(relation, targets, np.uint64(0)) for relation in relations], ALL)
+        """Return all edges of some relations into some targets, by source id."""
+        return self.edge_sampler.sample([Request(relation, targets, np.uint64(0)) for relation in relations], ALL)
 
 
 def grouped(edges: Sequence[Edges], sources: Sequence[int | None]) -> list[Adjacency]:
-    """Adjacencies from edges that were drawn, of each grouped by source too if the number of its sources is given."""
-    made = [Adjacency(one.indptr, one.indices, weights=one.weights, whole=one.whole) for one in edges]
+    """Return adjacencies of sampled edges, each grouped by source too if the number of its sources is given."""
+    adjacencies = [Adjacency(one.indptr, one.indices, weights=one.weights, whole=one.whole) for one in edges]
     flowing = [(number, count) for number, count in enumerate(sources) if count is not None]
     if not flowing:
-        return made
+        return adjacencies
     rows = np.cumsum([0, *(count + 1 for _, count in flowing)])
     places = np.cumsum([0, *(len(edges[number].indices) for number, _ in flowing)])
-    indptr, targets, own = (np.empty(size, np.int32) for size in (rows[-1], places[-1], places[-1]))
+    indptr, targets, reverse_edges = (np.empty(size, np.int32) for size in (rows[-1], places[-1], places[-1]))
     table = [
         (address(edges[number].indptr), len(edges[number].indptr), address(edges[number].indices))
         for number, _ in flowing
     ]
-    group_all(np.array(table, np.int64), rows, places, indptr, targets, own)
+    group_all(np.array(table, np.int64), rows, places, indptr, targets, reverse_edges)
     ends = zip(flowing, rows.tolist(), rows[1:].tolist(), places.tolist(), places[1:].tolist())
     for (number, _), a, b, c, d in ends:
-        made[number] = made[number]._replace(
-            reverse_indptr=indptr[a:b], reverse_indices=targets[c:d], reverse_edges=own[c:d]
+        adjacencies[number] = adjacencies[number]._replace(
+            reverse_indptr=indptr[a:b], reverse_indices=targets[c:d], reverse_edges=reverse_edges[c:d]
         )
-    return made
+    return adjacencies
 
 
 def group(indptr: np.ndarray, indices: np.ndarray, sources: int | None, weights: np.ndarray | None = None) -> Adjacency:
-    """An adjacency from edges grouped by target; grouped by source too if the number of sources is given."""
+    """Return an adjacency of edges grouped by target; grouped by source too if the number of sources is given."""
     if sources is None:
         return Adjacency(indptr, indices, weights=weights)
     reverse_indptr, reverse_indices, reverse_edges = (
@@ -179,7 +179,7 @@ def group(indptr: np.ndarray, indices: np.ndarray, sources: int | None, weights:
 
 @compiled
 def group_all(table, rows, places, indptr, targets, edges):
-    """As `group_by_source`, of one relation after the other, each from where `rows` and `places` say."""
+    """Group by source, as `group_by_source` does, one relation after the other, each from where `rows` and `places` say."""
     for number in range(len(table)):
         a, b, c, d = rows[number], rows[number + 1], places[number], places[number + 1]
         own_indptr = array_at(table[number, 0], table[number, 1], types.int32)

@@ -8,7 +8,7 @@ from hetjax.graph.checks import check_csc
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.sampling.blocks import MOST_EDGES, NO_NODE, Adjacency, Block
-from hetjax.sampling.drawing import Asked, Edges, drawn_of_piece
+from hetjax.sampling.drawing import Edges, Request, sampled_of_piece
 from hetjax.sampling.sampler import ALL, Sampler, group
 from hetjax.system.compiled import compiled
 from hetjax.system.errors import InputError
@@ -17,7 +17,7 @@ MOST = 0.9  # of a type's nodes: where so many are read, a layer's sources are a
 
 
 def whole_graph(graph: HetGraph, roots: Collection[str], layers: int, reads_own: bool = True) -> tuple[Block, ...]:
-    """One block per layer, each with the relations that the layer needs for its part in the roots' embeddings.
+    """Return one block per layer, each with the relations that the layer needs for its part in the roots' embeddings.
 
     Args:
       roots: the types whose last embeddings are needed.
@@ -28,8 +28,8 @@ def whole_graph(graph: HetGraph, roots: Collection[str], layers: int, reads_own:
     """
     schema = graph.schema
     needed = schema.layer_types(roots, layers, reads_own)
-    folded = frozenset().union(*needed[1:])
-    adjacency = {r: whole_relation(graph, r) for r in schema.relations if r.target in folded}
+    target_types = frozenset().union(*needed[1:])
+    adjacency = {r: whole_relation(graph, r) for r in schema.relations if r.target in target_types}
     return tuple(
         Block(
             {relation.key: edges for relation, edges in adjacency.items() if relation.target in types},
@@ -44,7 +44,7 @@ def whole_graph(graph: HetGraph, roots: Collection[str], layers: int, reads_own:
 def needed_graph(
     sampler: Sampler, seeds: Mapping[str, np.ndarray], layers: int, trained: bool = True
 ) -> tuple[Block, ...]:
-    """The part of the whole graph that the embeddings of some nodes depend on, a block per layer.
+    """Return the part of the whole graph that the embeddings of some nodes depend on, a block per layer.
 
     The loss of these nodes and its gradients are those of the whole graph, as the gradient of what is left out is zero. Rows are in
     the order of ids. The first layer's sources are all nodes, whose features are read in place. Where a layer reads at least `MOST` of a
@@ -54,7 +54,7 @@ def needed_graph(
       sampler: of the graph, by which edges are found.
       seeds: ids per root type. The last layer's targets are these, in the order of the ids.
       layers: how many.
-      trained: whether there is a way back along the edges.
+      trained: whether gradients flow backward along the edges.
 
     Raises:
       InputError: as `whole_graph`.
@@ -79,15 +79,15 @@ def needed_graph(
             if read is not everyone[relation.source]:
                 found = found._replace(indices=_renumbered(found.indices, read, schema.nodes[relation.source]))
             all_edges = into is everyone[relation.target] and read is everyone[relation.source]
-            made = shared.get(relation) if all_edges else None
-            adjacency[relation.key] = made or adjacency_of(found, len(read) if trained else None)
+            shared_edges = shared.get(relation) if all_edges else None
+            adjacency[relation.key] = shared_edges or adjacency_of(found, len(read) if trained else None)
             if all_edges:
                 shared[relation] = adjacency[relation.key]
-        own: dict[str, np.ndarray | None] = {t: np.full(len(ids), NO_NODE) for t, ids in targets.items()}
+        self_rows: dict[str, np.ndarray | None] = {t: np.full(len(ids), NO_NODE) for t, ids in targets.items()}
         for t, ids in targets.items() if reads_own else ():
-            own[t] = None if len(ids) == len(sources[t]) else _renumbered(ids, sources[t], schema.nodes[t])
+            self_rows[t] = None if len(ids) == len(sources[t]) else _renumbered(ids, sources[t], schema.nodes[t])
         named = {t: None if ids is everyone[t] else ids for t, ids in targets.items()} if sampler.named else {}
-        blocks.insert(0, Block(adjacency, own, named))
+        blocks.insert(0, Block(adjacency, self_rows, named))
         targets = sources
     named_sources = dict.fromkeys(schema.nodes) if sampler.named else {}
     return (blocks[0]._replace(sources=named_sources), *blocks[1:])
@@ -97,9 +97,9 @@ def nodes_read(
     everyone: Mapping[str, np.ndarray],
     types: Iterable[str],
     ends: Iterable[tuple[str, np.ndarray]],
-    own: Mapping[str, np.ndarray],
+    targets: Mapping[str, np.ndarray],
 ) -> dict[str, np.ndarray]:
-    """Per type the rising ids that a layer reads.
+    """Return the rising ids per type that a layer reads.
 
     They are `everyone[t]` itself, by which callers know it, if these are at least `MOST`.
 
@@ -107,19 +107,19 @@ def nodes_read(
       everyone: all ids of every type.
       types: whose embeddings the layer may read.
       ends: sources of its edges, of one type each.
-      own: the targets whose own embeddings it reads.
+      targets: the targets whose own embeddings it reads.
     """
     read = {t: np.zeros(len(everyone[t]), bool) for t in types}
     for t, sources in ends:
         _mark(read[t], sources)
-    for t, ids in own.items():
+    for t, ids in targets.items():
         read[t][ids] = True
     some = {t: np.flatnonzero(marked).astype(np.int32) for t, marked in read.items()}
     return {t: ids if len(ids) < MOST * len(everyone[t]) else everyone[t] for t, ids in some.items()}
 
 
 def _renumbered(ids: np.ndarray, among: np.ndarray, nodes: int) -> np.ndarray:
-    """The place of every id among others, of a type of so many nodes."""
+    """Return the place of every id among others, of a type of so many nodes."""
     rows = np.zeros(nodes, np.int32)
     rows[among] = np.arange(len(among))
     return _taken(rows, ids)
@@ -133,7 +133,7 @@ def _mark(marked, ids):
 
 @compiled
 def _taken(rows, ids):
-    """`rows[ids]`, for which numpy copies ids as int64."""
+    """Return `rows[ids]`, for which numpy copies ids as int64."""
     found = np.empty(len(ids), np.int32)
     for i in range(len(ids)):
         found[i] = rows[ids[i]]
@@ -141,12 +141,12 @@ def _taken(rows, ids):
 
 
 def adjacency_of(edges: Edges, sources: int | None) -> Adjacency:
-    """Edges grouped by target, grouped by source too if the number of sources is given."""
+    """Return an adjacency of edges grouped by target; grouped by source too if the number of sources is given."""
     return group(edges.indptr, edges.indices, sources, edges.weights)._replace(whole=edges.whole)
 
 
 def count_edges(blocks: Iterable[Block]) -> int:
-    """How many edges the relations of all layers have together, of blocks in host memory."""
+    """Count the edges that the relations of all layers have together, of blocks in host memory."""
     return sum(len(edges.indices) for block in blocks for edges in block.adjacency.values())
 
 
@@ -161,7 +161,7 @@ def check_relation(graph: HetGraph, relation: Relation) -> None:
 
 
 def whole_relation(graph: HetGraph, relation: Relation) -> Adjacency:
-    """All edges of a relation, grouped both ways.
+    """Return all edges of a relation, grouped both ways.
 
     Raises:
       InputError: as `whole_graph`.
@@ -171,6 +171,6 @@ def whole_relation(graph: HetGraph, relation: Relation) -> Adjacency:
     sources = graph.schema.nodes[relation.source]
     if csc.piece:
         everyone = np.arange(graph.schema.nodes[relation.target], dtype=np.int32)
-        edges = drawn_of_piece(csc, Asked(relation, everyone, np.uint64(0)), sources, ALL)
+        edges = sampled_of_piece(csc, Request(relation, everyone, np.uint64(0)), sources, ALL)
         return adjacency_of(edges, sources)
     return group(csc.indptr.astype(np.int32), csc.indices.astype(np.int32), sources, csc.weights)

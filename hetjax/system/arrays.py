@@ -1,4 +1,4 @@
-"""What holds numbers: numpy's on the host, jax's on devices and inside programs."""
+"""Arrays: numpy's on the host, jax's on devices and inside programs."""
 
 import math
 from typing import TYPE_CHECKING, TypeAlias
@@ -16,7 +16,7 @@ ALIGNMENT = (
 
 
 def aligned(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
-    """As `np.empty`, where a program on a CPU can read it in place."""
+    """Return an uninitialised array, as `np.empty` does, at an address where a program on a CPU can read it in place."""
     dtype = np.dtype(dtype)
     size = math.prod(shape) * dtype.itemsize
     memory = np.empty(size + ALIGNMENT, np.uint8)

@@ -1,4 +1,4 @@
-"""The devices that jax starts with; where the platform that was asked for cannot be had, one line says so."""
+"""The devices that jax starts with. One line says so where the requested platform is not available."""
 
 import importlib.util
 
@@ -18,7 +18,7 @@ REMEDIES = {
 
 
 class Unavailable(InputError):
-    """jax has no device of the platform that was asked for.
+    """Error raised where jax has no device of the requested platform.
 
     Attributes:
       found: what was asked for, and what there is.

@@ -1,4 +1,4 @@
-"""Modules that can be called as a function is: `hetjax.train(...)`, where `hetjax.train` is a module too."""
+"""Modules that can be called like functions: `hetjax.train(...)`, where `hetjax.train` is a module too."""
 
 import inspect
 import sys

@@ -1,4 +1,4 @@
-"""Functions that numba compiles, and keeps as long as nothing that is compiled into them changes."""
+"""Functions that numba compiles. The compiled code is kept as long as nothing that is compiled into it changes."""
 
 import functools
 import hashlib
@@ -28,14 +28,14 @@ def compiled(function: Function) -> Function: ...
 @overload
 def compiled(**options: Any) -> Callable[[Function], Function]: ...
 def compiled(function: Callable | None = None, **options: Any) -> Any:
-    """As `numba.njit`: kept, without the interpreter's lock, and with options of numba's."""
+    """Compile a function with `numba.njit`. The code is kept, runs without the interpreter's lock, and takes numba's options."""
     if function is None:
         return functools.partial(compiled, **options)
     return numba.njit(nogil=True, cache=True, **options)(named(function))
 
 
 def _trusted(folder: str, function: Callable) -> bool:
-    """Whether nobody else can write into the folder that a function's code is kept in.
+    """Return whether nobody else can write into the folder that keeps a function's code.
 
     The `__pycache__` beside the function's own file is as trusted as that file.
     """
@@ -44,7 +44,7 @@ def _trusted(folder: str, function: Callable) -> bool:
 
 
 def named(function: Function) -> Function:
-    """The function, by whose name numba keeps it, with a digest of the code in that name.
+    """Add a digest of the code to the name by which numba keeps a function, and return the function.
 
     Numba compiles anew when the function's own file changes, but not when another does that is compiled into it; and writes
     which file holds the new code before the code, so that two processes that start after a change could take the old. What it
@@ -55,7 +55,7 @@ def named(function: Function) -> Function:
 
 
 def digest(name: str) -> str:
-    """Of the code of a module and of all of this package that it is made of."""
+    """Return a digest of the code of a module and of all modules of this package that it uses."""
     content = hashlib.sha256()
     for module in sorted(modules(name)):
         content.update(_content(sys.modules[module].__file__))
@@ -63,7 +63,7 @@ def digest(name: str) -> str:
 
 
 def modules(name: str) -> set[str]:
-    """A module's name and those of all of this package from which it, or one of these, has functions, classes or modules."""
+    """Return the names of a module and of all modules of this package from which it, or one of these, has functions, classes or modules."""
     reached, waiting = set(), [name]
     while waiting:
         name = waiting.pop()

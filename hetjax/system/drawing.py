@@ -1,4 +1,4 @@
-"""What all pictures share: names stand in them as they are, and none that fails costs the results that it shows."""
+"""Conventions of all pictures: names are drawn as they are, and a picture that fails does not cost the results that it shows."""
 
 import contextlib
 import functools
@@ -15,7 +15,7 @@ NAME = 40  # characters of a name that are drawn
 
 
 def kept(make: Callable) -> Callable:
-    """Of a function that makes a file, its last `Path`: what it raises is a line that says so, and no file."""
+    """Decorate a function that makes a file, its last `Path` argument: an error is logged in one line, and no file is left."""
 
     @functools.wraps(make)
     def made(*args, **kwargs) -> None:
@@ -32,7 +32,7 @@ def kept(make: Callable) -> Callable:
 
 
 def picture(draw: Callable) -> Callable:
-    """Of a function that draws a file, its last `Path`: as `kept`, and inside a dollar sign is one, and starts no formula."""
+    """Decorate a function that draws a file, its last `Path` argument, as `kept` does. A dollar sign in a name starts no formula."""
 
     @kept
     @functools.wraps(draw)
@@ -47,13 +47,13 @@ def picture(draw: Callable) -> Callable:
 
 
 def shown(name: str) -> str:
-    """A name as it is drawn: without its middle if it is long, and what no font can have escaped."""
+    """Return a name as it is drawn: without its middle if it is long, and with escapes for what no font can have."""
     name = " ".join(name.encode("utf-8", "backslashreplace").decode().split())
     return name if len(name) <= NAME else f"{name[: NAME // 2]}...{name[-NAME // 2 :]}"
 
 
 def headless_pyplot() -> Any:
-    """Matplotlib's pyplot, without a screen; importing it takes its time."""
+    """Return Matplotlib's pyplot without a screen. Its import is slow."""
     import matplotlib
 
     matplotlib.use("Agg")

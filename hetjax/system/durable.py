@@ -20,7 +20,7 @@ from hetjax.system.internals import tensorstore_errno
 
 @contextmanager
 def writing(path: str | os.PathLike, besides: str = "") -> Iterator[None]:
-    """What the system refuses while `path` is written, a full disk say, is an `InputError` that names it.
+    """Raise what the system refuses while `path` is written, a full disk for example, as an `InputError` that names it.
 
     Args:
       path: what is written.
@@ -38,7 +38,7 @@ def writing(path: str | os.PathLike, besides: str = "") -> Iterator[None]:
 
 
 def _refusal(error: Exception) -> str | None:
-    """What the system said, if it is the system that refused; tensorstore, deep in Orbax, says it by its number."""
+    """Return what the system said, if it was the system that refused. tensorstore, deep in Orbax, gives the number of the error."""
     if isinstance(error, OSError):
         return error.strerror or str(error)
     number = tensorstore_errno(error)
@@ -72,7 +72,7 @@ def check_replaceable(file: Path, overwrite: bool) -> None:
 
 @contextmanager
 def parents(path: str | os.PathLike) -> Iterator[None]:
-    """Make the folders above `path` that are missing; those that are empty go again if what follows fails.
+    """Make the folders above `path` that are missing. Those that are empty are removed again if the block fails.
 
     Raises:
       InputError: the system refuses.
@@ -92,7 +92,7 @@ def parents(path: str | os.PathLike) -> Iterator[None]:
 
 @contextmanager
 def reserved(path: str | os.PathLike, alone: bool = True) -> Iterator[Path]:
-    """A new, empty folder `.NAME.TOKEN.partial` beside `path`, which is deleted at the end.
+    """Yield a new, empty folder `.NAME.TOKEN.partial` beside `path`, which is deleted at the end.
 
     This process holds a lock on it for as long as it exists. So one that nobody holds is of a process that was killed, and
     the next one that writes to `path` deletes it.
@@ -107,10 +107,10 @@ def reserved(path: str | os.PathLike, alone: bool = True) -> Iterator[Path]:
     check_name(path)
     path = Path(path)
     form = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{8}}\.partial")
-    with ExitStack() as held:
+    with ExitStack() as cleanup:
         with writing(path):
-            partial = _made_and_locked(path, held)
-            held.callback(shutil.rmtree, partial, ignore_errors=True)
+            partial = _made_and_locked(path, cleanup)
+            cleanup.callback(shutil.rmtree, partial, ignore_errors=True)
             others = [entry for entry in path.parent.iterdir() if form.fullmatch(entry.name) and not entry.is_symlink()]
             busy = [other.name for other in others if other != partial and not _gone(other)]
             if alone and busy:
@@ -118,8 +118,8 @@ def reserved(path: str | os.PathLike, alone: bool = True) -> Iterator[Path]:
         yield partial
 
 
-def _made_and_locked(path: Path, held: ExitStack) -> Path:
-    """Return a new folder for what is written to `path`, whose lock is held; made again if another process took it for abandoned."""
+def _made_and_locked(path: Path, cleanup: ExitStack) -> Path:
+    """Return a new, locked folder for what is written to `path`. It is made again if another process took it for abandoned."""
     while True:
         partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
         partial.mkdir()
@@ -127,13 +127,13 @@ def _made_and_locked(path: Path, held: ExitStack) -> Path:
         with suppress(OSError):  # this file system has no locks
             fcntl.flock(handle, fcntl.LOCK_EX)
         if partial.exists():
-            held.callback(os.close, handle)
+            cleanup.callback(os.close, handle)
             return partial
         os.close(handle)
 
 
 def _gone(folder: Path) -> bool:
-    """Delete a folder that `reserved` made, unless a process holds it; returns whether nobody does."""
+    """Delete a folder that `reserved` made, unless a process holds it. Return whether no process does."""
     try:
         handle = _opened(folder)
     except OSError:  # it is gone by now
@@ -156,7 +156,7 @@ def _opened(folder: Path) -> int:
 
 @contextmanager
 def new_folder(path: str | os.PathLike) -> Iterator[Path]:
-    """A folder to write into, which becomes the new folder `path` when all is written; on an error nothing is left.
+    """Yield a folder to write into, which becomes the new folder `path` when all is written. On an error nothing is left.
 
     Raises:
       InputError: `path` exists, is being written by another process, or cannot be written.
@@ -173,7 +173,7 @@ def new_folder(path: str | os.PathLike) -> Iterator[Path]:
 
 @contextmanager
 def new_file(file: Path, alone: bool = True) -> Iterator[Path]:
-    """A file to write, which takes the place of `file` when all is written; on an error that is as it was.
+    """Yield a file to write, which takes the place of `file` when all is written. On an error `file` is as it was.
 
     Args:
       alone: refuse to write what another process is writing now; if not, the last one to finish wins.
@@ -187,7 +187,7 @@ def new_file(file: Path, alone: bool = True) -> Iterator[Path]:
 
 
 def write(file: Path, text: str) -> None:
-    """Write a text in UTF-8, in place of a file that may be there; errors as `new_file`, and of several writers the last wins."""
+    """Write a text in UTF-8 in place of a file that may exist. Errors are those of `new_file`; of several writers the last wins."""
     with new_file(file, alone=False) as partial:
         partial.write_text(text, encoding="utf-8")
 
@@ -203,7 +203,7 @@ def write_array(file: Path, array: np.ndarray) -> None:
 
 
 def rename(partial: Path, path: Path) -> None:
-    """Give a file, or a folder with all that is in it, its name, once the disk has it."""
+    """Rename a file, or a folder with all that is in it, once the disk has it."""
     for entry in (partial, *sorted(partial.rglob("*"))):
         sync(entry)
     partial.rename(path)
@@ -211,7 +211,7 @@ def rename(partial: Path, path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Write what a file or a folder has to the disk, as far as the file system does so.
+    """Write the content of a file or a folder to the disk, as far as the file system does so.
 
     Raises:
       OSError: it is no folder, and cannot be written.

@@ -1,4 +1,4 @@
-"""A function run one operation after the other, where compiling it as a whole would take longer than it runs.
+"""A function run one operation after the other, where compiling all of it would take longer than it runs.
 
 A model's weights are hundreds of random arrays of a few shapes. As one program XLA compiles each of them, and one by one still a program
 for every shape, each of which takes longer than all the drawing. So NumPy does what it knows of small arrays. Keys and bits are those of `jax.random`
@@ -26,7 +26,7 @@ CONFIG: Any = jax.config  # whose own type names no option
 
 
 def eagerly(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function of arrays gives, a pytree of arrays of NumPy, or of jax where XLA made them. Not to be traced."""
+    """Return the result of a function of arrays: a pytree of arrays of NumPy, or of jax where XLA made them. It is not to be traced."""
     traced = jax.jit(function).trace(*arguments)
     needed = _needed(traced.jaxpr.jaxpr)
     given = [_on_host(leaf) for leaf in jax.tree.leaves(arguments)]
@@ -36,7 +36,7 @@ def eagerly(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _needed(jaxpr: Jaxpr) -> Jaxpr:
-    """The same results, by the operations that they depend on."""
+    """Return a program with the same results and only the operations that they depend on."""
     asked, kept = set(_variables(jaxpr.outvars)), []
     for equation in reversed(jaxpr.eqns):
         if asked.intersection(equation.outvars):
@@ -46,31 +46,31 @@ def _needed(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _variables(read: Sequence[Any]) -> list:
-    """Those that are no literals, each once."""
+    """Return the variables among some operands, each once, without the literals."""
     return list(dict.fromkeys(variable for variable in read if not isinstance(variable, Literal)))
 
 
 def _run(jaxpr: Jaxpr, constants: Sequence[Any], arguments: Sequence[Any]) -> list:
-    held: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*constants, *arguments)))
+    environment: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*constants, *arguments)))
     last = {variable: number for number, equation in enumerate(jaxpr.eqns) for variable in _variables(equation.invars)}
     last |= dict.fromkeys(_variables(jaxpr.outvars), len(jaxpr.eqns))
 
     def values(read: Sequence[Any]) -> list:
-        return [variable.val if isinstance(variable, Literal) else held[variable] for variable in read]
+        return [variable.val if isinstance(variable, Literal) else environment[variable] for variable in read]
 
     for number, equation in enumerate(jaxpr.eqns):
         found: Sequence[Any] | None = _by_numpy(equation, values(equation.invars))
         if found is None:
             found = _by_xla(jaxpr, equation, values(_variables(equation.invars)))
-        held |= {variable: x for variable, x in zip(equation.outvars, found) if variable in last}
+        environment |= {variable: x for variable, x in zip(equation.outvars, found) if variable in last}
         for variable in _variables(equation.invars):
             if last[variable] == number:
-                del held[variable]  # a table is not held twice
+                del environment[variable]  # a table is not held twice
     return values(jaxpr.outvars)
 
 
 def _by_numpy(equation: JaxprEqn, given: Sequence[Any]) -> list | None:
-    """The results, if NumPy knows the operation of what is given, and they are small."""
+    """Return the results of an operation if NumPy knows it, its operands are of NumPy, and they are small; otherwise None."""
     if any(isinstance(x, jax.Array) for x in given) or not _knows(equation):
         return None
     name, params = equation.primitive.name, equation.params
@@ -87,7 +87,7 @@ def _by_numpy(equation: JaxprEqn, given: Sequence[Any]) -> list | None:
 
 
 def _knows(equation: JaxprEqn) -> bool:
-    """Whether all of an operation is known, of small arrays."""
+    """Return whether NumPy knows an operation and all operations in it, and its arrays are small."""
     name: str = equation.primitive.name
     shapes: list[Any] = [variable.aval for variable in (*equation.invars, *equation.outvars)]
     if any(aval.size > MOST for aval in shapes):
@@ -98,11 +98,11 @@ def _knows(equation: JaxprEqn) -> bool:
     if keys:
         usual = CONFIG.jax_threefry_partitionable and all(str(aval.dtype) == KEY for aval in keys)
         return usual and name in OF_KEYS and (name not in OF_ONE_KEY or not keys[0].shape)
-    given, made = shapes[0].dtype, shapes[-1].dtype
+    given, result = shapes[0].dtype, shapes[-1].dtype
     if name == "shift_right_logical":
         return np.issubdtype(given, np.unsignedinteger)
     if name == "convert_element_type":  # NumPy does not say what a float out of range becomes
-        return not np.issubdtype(given, np.floating) or np.issubdtype(made, np.floating)
+        return not np.issubdtype(given, np.floating) or np.issubdtype(result, np.floating)
     return name in OPERATIONS
 
 
@@ -112,14 +112,14 @@ def _fits(x: Any, aval: Any) -> bool:
 
 
 def _by_xla(jaxpr: Jaxpr, equation: JaxprEqn, given: Sequence[Any]) -> Sequence[Any]:
-    """The results of one of the operations, as if there were no others."""
+    """Return the results of one operation, computed as a program of its own."""
     read = _variables(equation.invars)
     only = jaxpr.replace(constvars=[], invars=read, outvars=equation.outvars, eqns=[_quick_to_compile(equation)])
     return jaxpr_as_fun(ClosedJaxpr(only, []))(*map(_given_back, given))
 
 
 def _quick_to_compile(equation: JaxprEqn) -> JaxprEqn:
-    """The same operation, compiled with less effort if it is a program of several."""
+    """Return the same operation, compiled with less effort if it is a program of several operations."""
     asked = jax.default_backend() == "cpu" and not jax.config.read("jax_disable_most_optimizations")
     if OPTIONS not in equation.params or not asked:
         return equation
@@ -127,22 +127,22 @@ def _quick_to_compile(equation: JaxprEqn) -> JaxprEqn:
 
 
 def _on_host(x: Any) -> Any:
-    """Keys of jax's usual kind as words; other arrays as they are."""
+    """Return keys of jax's usual kind as words, and other arrays as they are."""
     return Keys(np.asarray(jax.random.key_data(x))) if str(getattr(x, "dtype", "")) == KEY else x
 
 
 def _given_back(x: Any) -> Any:
-    """The inverse."""
+    """Return the inverse of `_on_host`."""
     return jax.random.wrap_key_data(jnp.asarray(x.words), impl="threefry2x32") if isinstance(x, Keys) else x
 
 
 def _as_own(x: Any) -> Any:
-    """A result that shares memory with no other, as a step may be given both to write into."""
+    """Return a result that shares memory with no other, because a step may be given both to write into."""
     return _given_back(x) if isinstance(x, (Keys, jax.Array)) else np.array(x)
 
 
 def _with_words(change: Callable) -> Callable:
-    """An operation on the shape of an array, of keys too."""
+    """Return an operation on the shape of an array that takes keys too."""
     return lambda x, params: Keys(change(x.words, params)) if isinstance(x, Keys) else change(x, params)
 
 
@@ -160,7 +160,7 @@ def _broadcast(x: Any, params: dict) -> np.ndarray:
 
 
 def _special(name: str) -> Callable:
-    """A function of SciPy's, in float64."""
+    """Return a function of SciPy's, computed in float64."""
 
     def compute(x: np.ndarray, params: dict) -> np.ndarray:
         import scipy.special  # takes a while, and not all commands draw
@@ -171,7 +171,7 @@ def _special(name: str) -> Callable:
 
 
 def _plain(function: Callable) -> Callable:
-    """A function of arrays alone."""
+    """Return an operation that ignores its parameters."""
     return lambda *given: function(*given[:-1])
 
 

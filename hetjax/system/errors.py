@@ -1,4 +1,4 @@
-"""The one exception that a user's input can cause, and the one line that an error is."""
+"""The one exception that a user's input can cause, and the one line that is printed for an error."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ LONGEST = 500  # characters of an error's own words that are shown
 
 
 class InputError(ValueError):
-    """Something the user gave is wrong: a file, a graph, a config.
+    """Error of the user's input: a file, a graph, a configuration.
 
     The message is one line that names the file, the place and both values. Command lines print it and exit with status 2.
     """
@@ -17,7 +17,7 @@ class InputError(ValueError):
 
 @contextmanager
 def reading(source: str | os.PathLike) -> Iterator[None]:
-    """Whatever goes wrong while an input is read or used is an `InputError` that names the input.
+    """Raise whatever goes wrong while an input is read or used as an `InputError` that names the input.
 
     For the outermost door of a kind of input (a file, an option): what no check below foresaw is still one line. The
     exception that was raised is its `__cause__`.
@@ -34,7 +34,7 @@ def reading(source: str | os.PathLike) -> Iterator[None]:
 
 
 def reason(error: Exception) -> str:
-    """What is wrong with an input, on one line of bounded length, from what reading it raised."""
+    """Return what is wrong with an input, on one line of bounded length, from the error that reading it raised."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     text = short(str(error))
@@ -44,7 +44,7 @@ def reason(error: Exception) -> str:
 
 
 def ending(error: Exception) -> tuple[str, int] | None:
-    """The line and the exit status that a command ends with, where a user can mend what went wrong; None: it is a fault.
+    """Return the line and the exit status that a command ends with if the user can mend the error; None: it is a fault of hetjax.
 
     Status 2 is for input and for what the system refuses, 1 for a run that diverged.
     """
@@ -61,12 +61,12 @@ def ending(error: Exception) -> tuple[str, int] | None:
 
 
 def short(text: str, most: int = LONGEST) -> str:
-    """A text on one line, and no longer than `most` characters and three points."""
+    """Return a text on one line, and no longer than `most` characters and three points."""
     text = " ".join(text[: 2 * most].split()) + text[2 * most :][:1]
     return text if len(text) <= most else f"{text[:most]}..."
 
 
-def nearest(name: str, known: Sequence[str], prefix: str = "") -> str:
-    """The end of a line that says a name is not known: the nearest one that is, or all of them."""
-    near = get_close_matches(str(name), known, 1, 0.4)
-    return f"; the nearest known one is {prefix}{near[0]}" if near else f"; known are {', '.join(known)}"
+def nearest(name: str, names: Sequence[str], prefix: str = "") -> str:
+    """Return the end of a line that says a name is not known: the nearest name that is, or all of them."""
+    near = get_close_matches(str(name), names, 1, 0.4)
+    return f"; the nearest known one is {prefix}{near[0]}" if near else f"; known are {', '.join(names)}"

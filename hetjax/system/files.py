@@ -94,7 +94,7 @@ def read_bytes(file: str | os.PathLike, most: int = MOST_TEXT) -> bytes:
 
 
 def read_text(file: str | os.PathLike, most: int = MOST_TEXT) -> str:
-    """Return the text of a regular file in UTF-8; errors as `read_bytes`, and `UnicodeDecodeError`."""
+    """Return the text of a regular file in UTF-8. Errors are those of `read_bytes`, and `UnicodeDecodeError`."""
     return read_bytes(file, most).decode("utf-8").replace("\r\n", "\n")
 
 

@@ -1,4 +1,4 @@
-"""All that rests on what libraries keep private: what it is, in which versions it was seen, and what happens without it.
+"""Uses of what libraries keep private: what it is, in which versions it was seen, and what happens without it.
 
 | library | what is used | seen in | without it |
 |---|---|---|---|
@@ -52,7 +52,7 @@ ASKS_METADATA = 1  # an extension's kind
 
 @functools.cache
 def ffi_version() -> tuple[int, int] | None:
-    """The version of jaxlib's foreign-function interface, if it is known; None but on Linux."""
+    """Return the version of jaxlib's foreign-function interface; None where it is not known, and on other systems than Linux."""
     import jax
 
     if sys.platform != "linux":
@@ -67,7 +67,7 @@ def ffi_version() -> tuple[int, int] | None:
 
 
 def numba_parts() -> tuple[Any, Any]:
-    """`(cgutils, populate_array)`, by which machine code is written."""
+    """Return `(cgutils, populate_array)`, by which machine code is written."""
     from numba.core import cgutils
     from numba.np.arrayobj import populate_array
 
@@ -89,7 +89,7 @@ def guard_kept_code(guard: Callable[[str], AbstractContextManager]) -> None:
 
 
 def seal_kept_code(ours: Callable[[Callable], bool], trusted: Callable[[str, Callable], bool]) -> None:
-    """Have numba keep the code of our functions with a checksum, and take none that is damaged, or from a folder that is not trusted.
+    """Have numba keep the code of our functions with a checksum. It takes none that is damaged or from a folder that is not trusted.
 
     Code is kept as a pickle with machine code, so a byte that was changed could do anything. What is damaged is compiled again.
 
@@ -148,7 +148,7 @@ def _sealed(content: bytes) -> bytes:
 
 
 def _write_alone(stream: Any, content: bytes) -> None:
-    """Write a file that its user alone may write, whatever the usual mode of new files."""
+    """Write a file that only its user may write, whatever the usual mode of new files."""
     os.fchmod(stream.fileno(), os.fstat(stream.fileno()).st_mode & ~0o022)
     stream.write(content)
 
@@ -165,7 +165,7 @@ def _unsealed(file: str) -> bytes:
 
 
 def is_kept(function: Callable, signature: Any, **options: Any) -> bool:
-    """Whether numba has kept what `numba.cfunc` makes of a function; where that cannot be asked it is said to be."""
+    """Return whether numba has kept what `numba.cfunc` makes of a function; true where numba cannot be asked."""
     from numba.core.ccallback import CFunc
     from numba.core.sigutils import normalize_signature
 
@@ -179,7 +179,7 @@ def is_kept(function: Callable, signature: Any, **options: Any) -> bool:
 
 
 def jax_started() -> bool:
-    """Whether jax has begun to run on any device; where that cannot be asked it has."""
+    """Return whether jax has begun to run on any device; true where jax cannot be asked."""
     try:
         from jax._src.xla_bridge import backends_are_initialized
     except ImportError:
@@ -188,7 +188,7 @@ def jax_started() -> bool:
 
 
 def detect_cluster(*arguments: Any) -> tuple[Any, list[str]]:
-    """What jax finds of a cluster, and its warnings, each on one line; it logs an error that another one follows.
+    """Return the cluster that jax finds, and jax's warnings, each on one line. jax logs an error that another one follows.
 
     jax has no public call that detects and does nothing else.
     """
@@ -205,7 +205,7 @@ def detect_cluster(*arguments: Any) -> tuple[Any, list[str]]:
 
 
 def orbax_alone(ocp: Any) -> Any:
-    """Orbax's context for reading in this process, which waits for no other; `ocp` is `orbax.checkpoint.v1`."""
+    """Return Orbax's context for reading in this process, which waits for no other; `ocp` is `orbax.checkpoint.v1`."""
     import jax
 
     context, me = ocp.Context(), jax.process_index()
@@ -232,12 +232,12 @@ def literal_folders() -> None:
 
 
 def orbax_logger() -> logging.Logger:
-    """Where Orbax logs what goes wrong in its threads, which it also raises."""
+    """Return the logger to which Orbax writes the errors of its threads, which it also raises."""
     return logging.getLogger("absl")
 
 
 def tensorstore_errno(error: Exception) -> int | None:
-    """The system's error number in what tensorstore, deep in Orbax, raised; None if there is none."""
+    """Return the system's error number in what tensorstore, deep in Orbax, raised; None if there is none."""
     code = re.search(r"os_error_code='(\d+)'", str(error))
     return int(code[1]) if code else None
 

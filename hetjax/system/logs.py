@@ -1,4 +1,4 @@
-"""What hetjax says: by Python's `logging`, as "hetjax", so that a program that uses it can quiet it, or send it elsewhere.
+"""hetjax's messages: by Python's `logging`, as "hetjax", so that a program that uses it can quiet it, or send it elsewhere.
 
 A command shows results on stdout, and on stderr what went wrong or may surprise; `--verbose` has it show details too.
 """
@@ -18,7 +18,7 @@ PREFIXES = {logging.WARNING: "hetjax: ", logging.ERROR: "hetjax: error: "}
 
 
 class Plain(logging.Handler):
-    """Shows what is said as it is, above a progress bar if there is one."""
+    """Handler that shows messages as they are, above a progress bar if there is one."""
 
     def emit(self, record: logging.LogRecord) -> None:
         prefix = PREFIXES.get(record.levelno, "")
@@ -33,7 +33,7 @@ class Plain(logging.Handler):
 
 @contextmanager
 def shown(verbose: bool = False) -> Iterator[None]:
-    """Show what is said, as a command does: details too if it is `verbose`."""
+    """Show messages as a command does: details too if it is `verbose`."""
     handler, before = Plain(), (log.level, log.propagate)
     log.addHandler(handler)
     log.setLevel(logging.DEBUG if verbose else logging.INFO)
@@ -48,14 +48,14 @@ def shown(verbose: bool = False) -> Iterator[None]:
 
 @contextmanager
 def timed(part: str) -> Iterator[None]:
-    """Say, as a detail, how many seconds a part took."""
+    """Log, as a detail, how many seconds a part took."""
     started = time.perf_counter()
     yield
     log.debug(f"{part}: {time.perf_counter() - started:.2f} s")
 
 
 def hides_bar() -> bool | None:
-    """What tqdm takes for `disable`: a bar is for terminals and notebooks, unless a program asked for less than results.
+    """Return tqdm's `disable`: a bar is for terminals and notebooks, unless a program asked for less than results.
 
     It does so by `logging.getLogger("hetjax").setLevel(logging.WARNING)`.
     """
@@ -65,5 +65,5 @@ def hides_bar() -> bool | None:
 
 
 def counted(number: int, word: str) -> str:
-    """So many things: `1 relation`, `2 relations`."""
+    """Return a number of things in words: `1 relation`, `2 relations`."""
     return f"{number:,} {word}{'s' * (number != 1)}"

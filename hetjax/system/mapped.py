@@ -19,7 +19,7 @@ AT_ONCE = 256  # rows; reading one may map half a MiB around it, until that is g
 
 
 def mapped(file: Path, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
-    """A new file of zeros, mapped into memory; its room on the disk is taken now, so that it cannot run out later.
+    """Return a new file of zeros, mapped into memory. Its room on the disk is taken now, so that it cannot run out later.
 
     Raises:
       InputError: there is not enough.
@@ -38,7 +38,7 @@ def mapped(file: Path, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
 
 
 def reserve(stream: IO[bytes], size: int) -> None:
-    """Take room on the disk for a file that is to be mapped: where it has none, writing to memory would kill the process.
+    """Take room on the disk for a file that is to be mapped. Where the disk has none, writing to memory would kill the process.
 
     Raises:
       OSError: there is not enough.
@@ -50,7 +50,7 @@ def reserve(stream: IO[bytes], size: int) -> None:
 
 
 def unnamed(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
-    """As `mapped`, a file without a name in the folder for temporary files (`TMPDIR`); its room is free again with the array."""
+    """Return a mapped file, as `mapped` does, without a name in the folder for temporary files (`TMPDIR`). Its room is freed with the array."""
     size = max(1, math.prod(shape) * np.dtype(dtype).itemsize)
     try:
         with tempfile.TemporaryFile() as stream:
@@ -64,7 +64,7 @@ def unnamed(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
 def gather(
     matrix: np.ndarray, ids: np.ndarray, length: int | None = None, places: np.ndarray | None = None
 ) -> np.ndarray:
-    """Rows `matrix[ids]` one after the other, or each in its place of so many, between zeros.
+    """Return the rows `matrix[ids]`, one after the other, or each at its place among `length` rows of zeros.
 
     Of a mapped file little is in memory at a time.
     """
@@ -76,7 +76,7 @@ def gather(
 
 
 def portions(matrix: np.ndarray, ids: np.ndarray) -> Iterator[slice | np.ndarray]:
-    """Which of the rows `ids` to read or write at a time: all, or of a mapped file a few, in its order.
+    """Yield the indices of the rows `ids` to read or write at a time: all, or a few of a mapped file, in its order.
 
     After each of these the pages are given back.
     """
@@ -90,17 +90,17 @@ def portions(matrix: np.ndarray, ids: np.ndarray) -> Iterator[slice | np.ndarray
 
 
 def on_host(array: Any) -> np.ndarray:
-    """The array in host memory; a mapped one stays mapped, where `np.asarray` would hide that it is."""
+    """Return the array in host memory. A mapped one stays mapped; `np.asarray` would hide that it is."""
     return array if isinstance(array, np.ndarray) else np.asarray(array)
 
 
 def mapping(array: Array) -> Any:
-    """What maps an array's file, or None."""
+    """Return the object that maps an array's file, or None."""
     return getattr(array, "_mmap", None)
 
 
 def release(array: Array) -> None:
-    """Take the pages of a mapped file out of this process's memory; the system keeps them as long as it has room.
+    """Take the pages of a mapped file out of this process's memory. The system keeps them as long as it has room.
 
     What was changed is the file's from then on.
     """

@@ -1,4 +1,4 @@
-"""Arrays by their address, in what numba compiles: of as many as a call is about, where an array more is a type more to compile for."""
+"""Arrays by their address, in code that numba compiles, as many as a call needs: each array argument more would be a type more to compile for."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,13 +11,13 @@ from hetjax.system.compiled import compiled, intrinsic
 
 
 def address(array: np.ndarray) -> int:
-    """Where the first number of an array in C order lies; whoever uses it keeps the array alive."""
+    """Return the address of the first element of an array in C order. The caller keeps the array alive."""
     return array.__array_interface__["data"][0]
 
 
 @intrinsic
 def pointer(context: Any, address: types.Integer, dtype: types.DType) -> tuple[Any, Callable]:
-    """In numba's language: a pointer to numbers of a dtype, from an address."""
+    """Return a pointer to elements of a dtype at an address, in code that numba compiles."""
     kind = types.CPointer(dtype.dtype)
     return kind(types.intp, dtype), lambda context, builder, signature, args: builder.inttoptr(
         args[0], context.get_value_type(kind)
@@ -26,5 +26,5 @@ def pointer(context: Any, address: types.Integer, dtype: types.DType) -> tuple[A
 
 @compiled(inline="always")
 def array_at(address: int, count: int, dtype: Any) -> np.ndarray:
-    """In numba's language: the array of so many numbers of a dtype at an address."""
+    """Return the array of `count` elements of a dtype at an address, in code that numba compiles."""
     return numba.carray(pointer(address, dtype), (count,))

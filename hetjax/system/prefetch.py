@@ -1,4 +1,4 @@
-"""Asking for memory some time before it is read, in what numba compiles."""
+"""Requests for memory some time before it is read, in code that numba compiles."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ _WORD, _BYTE, _FLAG = ir.IntType(64), ir.IntType(8).as_pointer(), ir.IntType(32)
 
 
 def prefetch_line(builder: ir.IRBuilder, place: ir.Value) -> None:
-    """Ask for the line that a pointer points into; where there is no memory it does nothing."""
+    """Prefetch the cache line that a pointer points into; where there is no memory it does nothing."""
     kind = ir.FunctionType(ir.VoidType(), [_BYTE, _FLAG, _FLAG, _FLAG])
     function = builder.module.declare_intrinsic("llvm.prefetch", [_BYTE], kind)
     builder.call(function, [builder.bitcast(place, _BYTE), _FLAG(0), _FLAG(3), _FLAG(1)])  # to be read, and again; data
@@ -23,7 +23,7 @@ def prefetch_line(builder: ir.IRBuilder, place: ir.Value) -> None:
 
 @intrinsic
 def prefetch(context: Any, rows: types.Array, row: types.Integer) -> tuple[Any, Callable]:
-    """Ask for a row of an array in C order, or for one number of an array of them, which is read soon."""
+    """Prefetch a row of an array in C order, or one element of a vector, which is read soon."""
 
     def build(context, builder, signature, args):
         array = context.make_array(signature.args[0])(context, builder, args[0])

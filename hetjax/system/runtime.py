@@ -1,4 +1,4 @@
-"""What a process that trains asks of the system, before jax starts: to keep its buffers, and its compiled programs.
+"""Settings that a process that trains makes before jax starts: it keeps its buffers and its compiled programs.
 
 glibc gives every large buffer back to the system when it is freed, and the next one is made of new pages, which are
 cleared one by one: some per cent of a step on two cores (`benchmarks/step.py` with and without). Told otherwise, which it
@@ -60,7 +60,7 @@ MOST = "JAX_COMPILATION_CACHE_MAX_SIZE"  # which says another number
 
 
 def prepare() -> None:
-    """Set all this up for this process, which is started anew if need be; to be called before anything is done."""
+    """Apply all settings to this process, which is started anew if need be. Call it before anything else."""
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ and os.path.isabs(caches()):
         os.environ["JAX_COMPILATION_CACHE_DIR"] = programs()
         most = asked_for(os.environ.pop(MOST, str(PROGRAMS)))
@@ -89,7 +89,7 @@ def prepare() -> None:
 
 
 def asked_for(number: str) -> int:
-    """Bytes of kept programs that the user asks for; below zero there is no limit."""
+    """Return the bytes of compiled programs that the user asks to keep; below zero there is no limit."""
     try:
         return int(number)
     except ValueError:
@@ -139,7 +139,7 @@ def _open_files(folder: str) -> Iterator[str]:
 
 
 def programs() -> str:
-    """Where compiled programs are kept, unless the environment says so."""
+    """Return the folder in which compiled programs are kept, unless the environment says otherwise."""
     return os.path.join(caches(), "hetjax", "compiled")
 
 
@@ -153,72 +153,72 @@ def keep_used(folder: str, most: int) -> None:
         for entry in entries:
             with contextlib.suppress(OSError):  # another process deletes too
                 if entry.name.endswith("-cache") and entry.is_file():
-                    about = entry.stat()
-                    found.append((max(about.st_atime, about.st_mtime), about.st_size, entry.path))
-    held = 0
+                    status = entry.stat()
+                    found.append((max(status.st_atime, status.st_mtime), status.st_size, entry.path))
+    total_bytes = 0
     for _, size, path in sorted(found, reverse=True):
-        held += size
-        if held > most:
+        total_bytes += size
+        if total_bytes > most:
             with contextlib.suppress(OSError):
                 os.unlink(path)
 
 
 def on_cpus() -> bool:
-    """Whether jax will run on CPUs, as far as that is known before it starts: it is told to, or has no package for anything else."""
+    """Return whether jax will run on CPUs, as far as that is known before it starts: it is told to, or has no package for anything else."""
     told = os.environ.get("JAX_PLATFORMS")
     return told == "cpu" if told else not any(map(importlib.util.find_spec, ACCELERATORS))
 
 
 def jaxlib_version() -> str:
-    """Of the jaxlib that jax will load; XLA is not loaded yet."""
+    """Return the version of the jaxlib that jax will load. XLA is not loaded yet."""
     from jaxlib.version import __version__
 
     return __version__
 
 
 def leave_triton_out() -> None:
-    """Let cuBLAS do products alone, where jaxlib can be told so."""
+    """Have cuBLAS alone compute products, where jaxlib has such an option."""
     if jaxlib_version().startswith(KNOWING):
         tell_xla(TRITON, "false")
 
 
 def tell_xla(flag: str, value: str) -> None:
-    """Set one of XLA's flags, unless the environment says something of it, or names a file of flags; before jax starts."""
+    """Set one of XLA's flags before jax starts, unless the environment sets it or names a file of flags."""
     if is_unset(flag):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flag}={value}".strip()
 
 
 def is_unset(flag: str) -> bool:
-    """Whether the environment says nothing of one of XLA's flags, and names no file of flags."""
+    """Return whether the environment does not set one of XLA's flags, and names no file of flags."""
     flags = os.environ.get("XLA_FLAGS", "").split()
     in_a_file = flags and not flags[0].startswith("-")
-    return not in_a_file and flag not in [said.partition("=")[0] for said in flags]
+    return not in_a_file and flag not in [setting.partition("=")[0] for setting in flags]
 
 
 def whole_graph_options(platform: str, jaxlib: str) -> dict[str, str]:
-    """`compiler_options` of `jax.jit` for a step of the whole graph: on NVIDIA's GPUs no CUDA graphs, unless `XLA_FLAGS` says something of them.
+    """Return `compiler_options` of `jax.jit` for a step of the whole graph: no CUDA graphs on NVIDIA's GPUs, unless `XLA_FLAGS` sets them.
 
     Args:
       platform: of the device, as jax names it.
       jaxlib: its version.
     """
-    known = jaxlib.startswith(KNOWING) and any(map(importlib.util.find_spec, CUDA))
-    return {CUDA_GRAPHS.removeprefix("--"): ""} if platform == "gpu" and known and is_unset(CUDA_GRAPHS) else {}
+    supported = jaxlib.startswith(KNOWING) and any(map(importlib.util.find_spec, CUDA))
+    return {CUDA_GRAPHS.removeprefix("--"): ""} if platform == "gpu" and supported and is_unset(CUDA_GRAPHS) else {}
 
 
 def peak_memory() -> int:
-    """The most memory that this process has held, in bytes."""
+    """Return the largest memory that this process has used, in bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def caches() -> str:
-    """The user's cache folder; no absolute path if there is none."""
+    """Return the user's cache folder; it is no absolute path if there is none."""
     return os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
 
 
 def hush() -> None:
-    """Until `listen`, Ctrl-C and SIGTERM end a command at once: `python -m hetjax.train` imports for seconds, with nothing to tidy.
+    """Have Ctrl-C and SIGTERM end a command at once until `listen`: `python -m hetjax.train` imports for seconds, with nothing to tidy.
 
     Python looks for garbage again and again while thousands of modules are imported, which stay: not until `listen`.
     """
@@ -254,7 +254,7 @@ def interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def unraisable(ignored: "sys.UnraisableHookArgs") -> None:
-    """Send a signal again whose error Python ignores, as of what is raised in a destructor or a callback of the garbage collector.
+    """Send a signal again whose error Python ignores, such as one raised in a destructor or a callback of the garbage collector.
 
     From another thread and a moment later: until then this may still be where it was lost.
     """
@@ -267,7 +267,7 @@ def unraisable(ignored: "sys.UnraisableHookArgs") -> None:
 
 
 def stopped_status(error: KeyboardInterrupt) -> int:
-    """The exit status of a command that was stopped, as a shell has it: 130 after Ctrl-C, 143 after SIGTERM."""
+    """Return the exit status of a command that was stopped, as a shell has it: 130 after Ctrl-C, 143 after SIGTERM."""
     return 128 + (error.args[0] if error.args else signal.SIGINT)
 
 
@@ -279,7 +279,7 @@ def leave(status: int) -> None:
 
 
 def listen() -> None:
-    """From now on Ctrl-C and SIGTERM are a `KeyboardInterrupt`, which is not lost, where they were to `stop`; and whatever name is printed can be."""
+    """Have Ctrl-C and SIGTERM raise a `KeyboardInterrupt` from now on, which is not lost, where they called `stop`. Any name can then be printed."""
     for number in STOPS:
         if signal.getsignal(number) == stop:
             signal.signal(number, interrupt)
@@ -292,7 +292,7 @@ def listen() -> None:
 
 
 def keep_stdout() -> None:
-    """From now on stdout is this program's own: what libraries print past Python, such as gloo's line per peer, goes nowhere."""
+    """Keep stdout for this program from now on: what libraries print past Python, such as gloo's line per peer, goes nowhere."""
     try:
         is_stdout = sys.stdout.fileno() == 1
     except (AttributeError, OSError, ValueError):  # it goes elsewhere already
@@ -305,15 +305,15 @@ def keep_stdout() -> None:
 
 
 def cores() -> int:
-    """How many of the computer this process may use."""
+    """Return the number of the computer's cores that this process may use."""
     return len(core_ids())
 
 
 def core_ids() -> list[int]:
-    """Those of the computer that this process may use."""
+    """Return the ids of the computer's cores that this process may use."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
 
 def memory() -> int:
-    """Bytes of memory of the computer."""
+    """Return the bytes of memory of the computer."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -10,7 +10,7 @@ WIDTH = 5.2  # inches: on a phone the text can still be read
 
 
 def drawn(place: Path, draw: Callable, *args: Any) -> str:
-    """What a function draws into the file that is its last argument, as the address of an image; empty if it cannot.
+    """Return what a function draws into a file, its last argument, as the address of an image; empty if it fails.
 
     Args:
       place: a folder, where the file is while it is drawn.
@@ -22,5 +22,5 @@ def drawn(place: Path, draw: Callable, *args: Any) -> str:
 
 
 def address(file: Path, kind: str) -> str:
-    """An image as an address that needs no other file."""
+    """Return an image as an address that needs no other file."""
     return f"data:image/{kind};base64,{base64.b64encode(file.read_bytes()).decode()}" if file.exists() else ""

@@ -1,4 +1,4 @@
-"""Programs that other threads run as this one would."""
+"""Functions that other threads run as this one would."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import jax
 
 
 def as_here(run: Callable[..., Any]) -> Callable[..., Any]:
-    """What another thread is to call with the floats and the precision of this one: jax keeps both by thread."""
+    """Return a function that another thread calls with the floats and the precision of this one: jax keeps both by thread."""
     wide: bool = jax.config.jax_enable_x64  # type: ignore[attr-defined]
     precision = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]
 

@@ -25,24 +25,24 @@ class Keys(NamedTuple):
 
 
 def seed(number: np.ndarray) -> Keys:
-    """As `jax.random.key`, of an integer of 32 or 64 bits."""
+    """Return a key, as `jax.random.key` does, of an integer of 32 or 64 bits."""
     number = np.asarray(number)
     wide = number.astype(np.int64).view(np.uint64)
     return Keys(_words((wide >> HALF if number.dtype.itemsize > 4 else wide & np.uint64(0)), wide & LOW))
 
 
 def fold_in(keys: Keys, data: np.ndarray) -> Keys:
-    """As `jax.random.fold_in`."""
+    """Return a key with an integer folded in, as `jax.random.fold_in` does."""
     return Keys(_words(*_hashed(keys, *np.moveaxis(seed(data).words, -1, 0))))
 
 
 def split(key: Keys, shape: tuple[int, ...]) -> Keys:
-    """As `jax.random.split`, of one key."""
+    """Return the keys that one key is split into, as `jax.random.split` does."""
     return Keys(_words(*_hashed(key, *_places(shape))))
 
 
 def bits(key: Keys, width: int, shape: tuple[int, ...]) -> np.ndarray:
-    """As `jax.random.bits`, of one key, uint32 or uint64 by `width`."""
+    """Return random bits of one key, as `jax.random.bits` does, uint32 or uint64 by `width`."""
     high, low = _hashed(key, *_places(shape))
     return high ^ low if width == 32 else high.astype(np.uint64) << HALF | low
 
@@ -52,14 +52,14 @@ def _words(high: np.ndarray, low: np.ndarray) -> np.ndarray:
 
 
 def _places(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """The upper and lower words of every place's number."""
+    """Return the upper and lower words of the index of every place."""
     numbers = np.arange(math.prod(shape), dtype=np.uint64).reshape(shape)
     return (numbers >> HALF).astype(np.uint32), (numbers & LOW).astype(np.uint32)
 
 
 @np.errstate(over="ignore")  # words overflow
 def _hashed(keys: Keys, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Threefry's rounds."""
+    """Return words hashed by the rounds of Threefry."""
     first, second = np.moveaxis(keys.words, -1, 0)
     added = first, second, first ^ second ^ PARITY
     x, y = x + first, y + second

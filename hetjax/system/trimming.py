@@ -1,6 +1,6 @@
-"""What compilers free goes back to the system.
+"""Memory that compilers free, given back to the system.
 
-They leave free memory in pieces between what they keep, and the arrays of a step do not fit there: a process that keeps freed memory, as
+Compilers leave free memory in pieces between what they keep, and the arrays of a step do not fit there: a process that keeps freed memory, as
 `runtime` asks for, would hold both (docs/strategies/single_results.md, Parts of a step).
 """
 
@@ -16,7 +16,7 @@ from hetjax.system.runtime import MALLOC
 
 @functools.cache
 def trim_after_compiling() -> None:
-    """From now on, whenever jax has made a program, all memory that is free then goes back, if this process keeps it as `runtime.prepare` asks for."""
+    """Give all free memory back to the system whenever jax has made a program, if this process keeps it as `runtime.prepare` asks for."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is None or os.environ.get("GLIBC_TUNABLES") != MALLOC:
         return

@@ -25,7 +25,7 @@ EXPONENT = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$")  # a
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain values alone, within the bounds; a date is a string."""
+    """Loader of plain values alone, within the bounds; a date is a string."""
 
     yaml_implicit_resolvers: ClassVar = {  # type: ignore[misc]  # of the class, whatever its stubs say
         first: [(tag, form) for tag, form in ones if not tag.endswith(":timestamp")]
@@ -73,7 +73,7 @@ set_yaml_loader(_Loader)
 
 
 def read(file: str | os.PathLike) -> Any:
-    """What a file in YAML says, as plain values.
+    """Return the content of a file in YAML, as plain values.
 
     Raises:
       InputError: it cannot be read, is no YAML or exceeds a bound; with the line.
@@ -86,7 +86,7 @@ def read(file: str | os.PathLike) -> Any:
 
 
 def reason(error: yaml.YAMLError) -> str:
-    """What is wrong, and where, on one line of bounded length."""
+    """Return what is wrong, and where, on one line of bounded length."""
     if not isinstance(error, yaml.MarkedYAMLError):
         return short(str(error))
     mark = error.problem_mark or error.context_mark

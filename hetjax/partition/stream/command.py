@@ -15,7 +15,7 @@ from hetjax.partition.stream import folder
 from hetjax.partition.stream.features import Features
 from hetjax.partition.stream.memory import RESERVED, parts_for
 from hetjax.partition.stream.neighbours import Full, full_neighbours, nodes_of
-from hetjax.partition.stream.partitioner import Options as Told
+from hetjax.partition.stream.partitioner import Options as MethodOptions
 from hetjax.partition.stream.partitioner import Partitioner
 from hetjax.partition.stream.registry import find
 from hetjax.partition.stream.report import report, table
@@ -90,18 +90,18 @@ class Options:
                 )
         if self.features and self.parts and not self.hops:
             raise InputError(f"features is {short(self.features)!r}, and with hops 0 no partition is written")
-        self.told()  # which looks at the rest
+        self.method_options()  # which looks at the rest
 
-    def told(self) -> Told:
-        """What methods are told; of parts that are chosen later, one."""
-        given = {key.name: getattr(self, key.name) for key in fields(Told)}
-        return Told(**given | {"parts": self.parts or 1})
+    def method_options(self) -> MethodOptions:
+        """Return the options that methods are given; the number of parts is 1 if it is chosen later."""
+        values = {key.name: getattr(self, key.name) for key in fields(MethodOptions)}
+        return MethodOptions(**values | {"parts": self.parts or 1})
 
 
 def run(options: Options, paths: Mapping[str, str]) -> None:
     """Divide a stream, write the folder, and print the report."""
     out, method = Path(paths["out"]), find(options.method)
-    method.check(options.told())
+    method.check(options.method_options())
     check_new(out)
     if not out.parent.is_dir():
         raise InputError(
@@ -115,24 +115,26 @@ def run(options: Options, paths: Mapping[str, str]) -> None:
 
 def _divide(options: Options, method: type[Partitioner], stream: EdgeStream, given: str, path: Path) -> None:
     """Fill the folder, and print what came of it."""
-    features = Features(options.features, stream.about, given)
-    made = partition_stream(
-        stream, method, options.told(), options.nodes, path / folder.EDGES, _chooser(options, features)
+    features = Features(options.features, stream.graph_sizes, given)
+    division = partition_stream(
+        stream, method, options.method_options(), options.nodes, path / folder.EDGES, _chooser(options, features)
     )
-    features.check(made.nodes)
-    write_array(path / folder.OWNERS, made.owners)
-    parts, hops = made.method.options.parts, max(1, options.hops)
-    full = full_neighbours(Reader(stream), made.owners, parts, hops, options.directed, path if options.hops else None)
+    features.check(division.nodes)
+    write_array(path / folder.OWNERS, division.owners)
+    parts, hops = division.method.options.parts, max(1, options.hops)
+    full = full_neighbours(
+        Reader(stream), division.owners, parts, hops, options.directed, path if options.hops else None
+    )
     written = features.write(full.nodes, parts, path) if options.hops else []
-    told = report(made, full, hops)
+    results = report(division, full, hops)
     more = {"options": vars(options) | {"relations": list(options.relations)}, "stream": stream.name}
-    _write(path, folder.manifest(made, options.hops, options.directed, stream.about, written, more), told)
-    log.info(table(told))
+    _write(path, folder.manifest(division, options.hops, options.directed, stream.graph_sizes, written, more), results)
+    log.info(table(results))
     _say_room(options, full, features)
 
 
 def _chooser(options: Options, features: Features) -> Callable[[int, int], int] | None:
-    """The number of partitions by nodes and edges, if it is left open."""
+    """Return a function that chooses the number of partitions by nodes and edges, if that is left open."""
     if options.parts:
         return None
     memory, devices, reserved = int(options.device_memory), options.devices, options.reserved
@@ -158,13 +160,13 @@ def _say_room(options: Options, full: Full, features: Features) -> None:
         log.info(words + (": more than there is; give a larger --parts" if max(sizes) > room else ""))
 
 
-def _write(path: Path, manifest: dict, told: Report) -> None:
+def _write(path: Path, manifest: dict, results: Report) -> None:
     (path / folder.MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-    (path / "report.json").write_text(json.dumps(told.summary | {"parts": told.rows}, indent=1), encoding="utf-8")
+    (path / "report.json").write_text(json.dumps(results.summary | {"parts": results.rows}, indent=1), encoding="utf-8")
     with open(path / "report.csv", "w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, list(told.rows[0]))
+        writer = csv.DictWriter(stream, list(results.rows[0]))
         writer.writeheader()
-        writer.writerows(told.rows)
+        writer.writerows(results.rows)
     from hetjax.partition.stream import picture  # which takes matplotlib's time to start
 
-    picture.draw(told, path / "partition.png")
+    picture.draw(results, path / "partition.png")

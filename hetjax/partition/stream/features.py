@@ -22,8 +22,8 @@ class Features:
       matrices: by the name of the file that a partition gets: the number of the first node, and the mapped rows.
     """
 
-    def __init__(self, file: str, about: Sizes | None, path: str):
-        if file and about:
+    def __init__(self, file: str, sizes: Sizes | None, path: str):
+        if file and sizes:
             raise InputError(f"features is {file!r}, and the store {path} has its own")
         self.file, self.matrices = file, {}
         if file:
@@ -31,9 +31,9 @@ class Features:
             if matrix.ndim != 2:
                 raise InputError(f"{file}: {matrix.dtype} {matrix.shape}, and should be (nodes, width)")
             self.matrices["features.npy"] = 0, matrix
-        if about:
-            opened, start = store.open(path, ()), offsets(about.schema.nodes)
-            for number, name in enumerate(about.schema.nodes):
+        if sizes:
+            opened, start = store.open(path, ()), offsets(sizes.schema.nodes)
+            for number, name in enumerate(sizes.schema.nodes):
                 if name in opened.features:
                     self.matrices[f"features_{number}.npy"] = start[name], opened.features[name]
 
@@ -45,15 +45,15 @@ class Features:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The bytes of all rows."""
         return sum(matrix.nbytes for _, matrix in self.matrices.values())
 
     def held(self, nodes: np.ndarray) -> int:
-        """Bytes of the rows of some nodes, rising."""
+        """Return the bytes of the rows of some nodes, rising."""
         return sum(len(self._rows(nodes, name)) * matrix[:1].nbytes for name, (_, matrix) in self.matrices.items())
 
     def write(self, replicas: np.ndarray, parts: int, path: Path) -> list[str]:
-        """Give every partition the rows of its nodes; returns the names of the files."""
+        """Write the rows of every partition's nodes; return the names of the files."""
         for part in range(parts if self.matrices else 0):
             nodes = nodes_of(replicas, part)
             for name, (_, matrix) in self.matrices.items():

@@ -20,7 +20,7 @@ MANIFEST, OWNERS, EDGES = "manifest.json", "owners.npy", "edges.npy"
 
 
 class StreamPart(NamedTuple):
-    """What one partition has; all arrays are mapped.
+    """The nodes and edges of one partition; all arrays are mapped.
 
     Attributes:
       nodes: int32 `[n]`, their ids, rising.
@@ -36,14 +36,14 @@ class StreamPart(NamedTuple):
 
 
 def manifest(
-    made: Streamed, hops: int, directed: bool, about: Sizes | None, features: list[str], more: dict[str, Any]
+    division: Streamed, hops: int, directed: bool, sizes: Sizes | None, features: list[str], more: dict[str, Any]
 ) -> dict:
-    """What `manifest.json` says, as plain values."""
-    parts = made.method.options.parts
-    counts = {"parts": parts, "nodes": made.nodes, "edges": made.edges, "hops": hops, "directed": directed}
-    types = {} if about is None else {"types": offsets(about.schema.nodes), "graph_digest": about.digest}
+    """Return what `manifest.json` says, as plain values."""
+    parts = division.method.options.parts
+    counts = {"parts": parts, "nodes": division.nodes, "edges": division.edges, "hops": hops, "directed": directed}
+    types = {} if sizes is None else {"types": offsets(sizes.schema.nodes), "graph_digest": sizes.digest}
     return (
-        {"format": FORMAT, "version": VERSION, "method": made.method.name}
+        {"format": FORMAT, "version": VERSION, "method": division.method.name}
         | counts
         | types
         | {"features": features}
@@ -52,44 +52,47 @@ def manifest(
 
 
 def read(path: str | os.PathLike) -> tuple[dict, np.ndarray]:
-    """The manifest, and the partition of every node, mapped.
+    """Return the manifest, and the partition of every node, mapped.
 
     Raises:
       InputError: a missing or damaged file, or arrays of another shape than the manifest says.
     """
     file = Path(path) / MANIFEST
-    about = versioned.read(file, FORMAT, VERSION, "a manifest", "`python -m hetjax.partition --stream` makes one")
+    content = versioned.read(file, FORMAT, VERSION, "a manifest", "`python -m hetjax.partition --stream` makes one")
     with reading(file):
-        require_whole("parts", about["parts"], MOST_PARTS)
-        require_whole("nodes", about["nodes"], 2**31 - 1)
-        require(type(about["hops"]) is int and about["hops"] >= 0, "hops", about["hops"], "a whole number")
-        names = about["features"]
+        require_whole("parts", content["parts"], MOST_PARTS)
+        require_whole("nodes", content["nodes"], 2**31 - 1)
+        require(type(content["hops"]) is int and content["hops"] >= 0, "hops", content["hops"], "a whole number")
+        names = content["features"]
         require(isinstance(names, list) and all(map(_plain, names)), "features", names, "names of files")
-    owners = _array(Path(path, OWNERS), part_dtype(about["parts"]), (about["nodes"],))
-    if len(owners) and owners.max() >= about["parts"]:
-        raise InputError(f"{Path(path, OWNERS)}: partition {owners.max()}, and there are {about['parts']}")
-    return about, owners
+    owners = _array(Path(path, OWNERS), part_dtype(content["parts"]), (content["nodes"],))
+    if len(owners) and owners.max() >= content["parts"]:
+        raise InputError(f"{Path(path, OWNERS)}: partition {owners.max()}, and there are {content['parts']}")
+    return content, owners
 
 
 def read_part(path: str | os.PathLike, part: int) -> StreamPart:
-    """What a partition has.
+    """Return what a partition has.
 
     Raises:
       InputError: as `read`; or no such partition, or none was written.
     """
-    about, owners = read(path)
-    if not about["hops"] or not 0 <= part < about["parts"]:
-        kept = f"0..{about['parts'] - 1}" if about["hops"] else "none, as hops is 0"
+    content, owners = read(path)
+    if not content["hops"] or not 0 <= part < content["parts"]:
+        kept = f"0..{content['parts'] - 1}" if content["hops"] else "none, as hops is 0"
         raise InputError(f"{Path(path, MANIFEST)}: no partition {part}; there are {kept}")
     place = Path(path, f"part_{part}")
     nodes = _array(place / "nodes.npy", np.dtype(np.int32), None)
-    own, edges = _array(place / "own.npy", np.dtype(bool), nodes.shape), _array(place / EDGES, np.dtype(np.int32), None)
+    trained, edges = (
+        _array(place / "own.npy", np.dtype(bool), nodes.shape),
+        _array(place / EDGES, np.dtype(np.int32), None),
+    )
     rising = len(nodes) == 0 or (nodes[0] >= 0 and nodes[-1] < len(owners) and bool((np.diff(nodes) > 0).all()))
-    if nodes.ndim != 1 or not rising or not np.array_equal(own, owners[nodes] == part):
+    if nodes.ndim != 1 or not rising or not np.array_equal(trained, owners[nodes] == part):
         raise InputError(f"{place}: nodes that are not those of {OWNERS}")
     if edges.ndim != 2 or edges.shape[1] != 2 or (len(edges) and not 0 <= edges.min() <= edges.max() < len(nodes)):
         raise InputError(f"{place / EDGES}: {edges.shape}, or ends that are no places among {len(nodes)} nodes")
-    return StreamPart(nodes, own, edges, {name: load_array(place / name) for name in about["features"]})
+    return StreamPart(nodes, trained, edges, {name: load_array(place / name) for name in content["features"]})
 
 
 def _plain(name: Any) -> bool:

@@ -31,7 +31,7 @@ def total(level: Level) -> int:
 
 
 def contract(level: Level, labels: np.ndarray, count: int) -> Level:
-    """The graph of clusters."""
+    """Return the graph of clusters."""
     sizes = np.bincount(labels, level.sizes, count).astype(np.int32)
     members, starts = by_key(labels, count)
     indptr, place_of = np.zeros(count + 1, level.indptr.dtype), np.empty(count, level.indptr.dtype)
@@ -46,7 +46,7 @@ def contract(level: Level, labels: np.ndarray, count: int) -> Level:
 
 
 def by_key(keys: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Places in the order of their keys, those of one key as they come: int32 `[len(keys)]`, and where each key's begin, `[count + 1]`."""
+    """Return places in the order of their keys, those of one key as they come: int32 `[len(keys)]`, and where each key's begin, `[count + 1]`."""
     starts = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=count))])
     order = np.empty(len(keys), np.int32)
     _sort(keys, starts[:-1].copy(), order)
@@ -67,7 +67,7 @@ def weight(weights, edge):
 
 @compiled
 def rename(labels):
-    """Number labels from 0 in place; returns how many there are."""
+    """Number labels from 0 in place; return how many there are."""
     names, count = np.full(len(labels), -1, np.int32), 0
     for v in range(len(labels)):
         if names[labels[v]] < 0:
@@ -89,7 +89,7 @@ def cut(indptr, neighbours, weights, sizes, owners):
 
 @compiled
 def ask(order, place, indptr, neighbours, labels):
-    """Ask for what an array says of the neighbours of the nodes that come soon in an order, as each node is visited.
+    """Prefetch what an array says of the neighbours of the nodes that come soon in an order, as each node is visited.
 
     Their pointers are asked for first, then, as these have come, what they point to, and last the labels.
     """
@@ -104,7 +104,7 @@ def ask(order, place, indptr, neighbours, labels):
 
 @compiled
 def _merge(indptr, neighbours, weights, labels, members, starts, most, place_of, out, targets, sums):
-    """Write each cluster's edges, parallel ones as one; returns how many there are, -1 if one would weigh more than `most`."""
+    """Write each cluster's edges, parallel ones as one; return how many there are, -1 if one would weigh more than `most`."""
     cursor = np.int64(0)
     for cluster in range(len(out) - 1):
         first = cursor
@@ -115,15 +115,15 @@ def _merge(indptr, neighbours, weights, labels, members, starts, most, place_of,
                 label = labels[neighbours[edge]]
                 if label == cluster:
                     continue
-                here, more = place_of[label], np.int64(weight(weights, edge))
-                if here < first:
-                    place_of[label] = here = cursor
-                    targets[here] = label
+                slot, more = place_of[label], np.int64(weight(weights, edge))
+                if slot < first:
+                    place_of[label] = slot = cursor
+                    targets[slot] = label
                     cursor += 1
                 else:
-                    more += np.int64(sums[here])
+                    more += np.int64(sums[slot])
                 if more > most:
                     return -1
-                sums[here] = more
+                sums[slot] = more
         out[cluster + 1] = cursor
     return cursor

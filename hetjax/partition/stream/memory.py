@@ -1,4 +1,4 @@
-"""How many partitions there should be, by the memory of the devices that train them (CATGNN, sections 3.2 and 3.4)."""
+"""Number of partitions, by the memory of the devices that train them (CATGNN, sections 3.2 and 3.4)."""
 
 import math
 
@@ -8,7 +8,7 @@ RESERVED = 2 / 3  # of a device's memory, for what training computes: the paper'
 
 
 def parts_for(data: int, memory: int, devices: int = 1, reserved: float = RESERVED) -> int:
-    """The number of partitions.
+    """Return the number of partitions.
 
     With devices of `M` bytes, of which training takes `T = reserved * M`: as many as devices if the data have less than
     `devices * (M - T)` bytes; else as many as it takes for the mean to have at most `M - T`, in turns. The paper says "a larger number".

@@ -23,7 +23,7 @@ LARGE, MOVES_OF_LARGE = 2**18, 2  # nodes of a level on which sweeps take long, 
 
 
 def divide(level: Level, parts: int, bound: float, rng: np.random.Generator) -> np.ndarray:
-    """The partition of every node, int16 `[nodes]`.
+    """Return the partition of every node, int16 `[nodes]`.
 
     Args:
       bound: what the nodes of a partition may weigh together, at least the mean and what rounding asks for.
@@ -40,7 +40,7 @@ def divide(level: Level, parts: int, bound: float, rng: np.random.Generator) -> 
 
 
 def _cluster(level: Level, most: float, rng: np.random.Generator) -> np.ndarray:
-    """Labels of clusters that weigh at most `most`, unless a node does alone."""
+    """Return labels of clusters that weigh at most `most`, unless a node does alone."""
     nodes = len(level.sizes)
     labels, totals = np.arange(nodes, dtype=np.int32), level.sizes.astype(narrow(int(level.sizes.sum(dtype=np.int64))))
     degrees, order = np.diff(level.indptr), _order(nodes, rng)
@@ -54,12 +54,12 @@ def _cluster(level: Level, most: float, rng: np.random.Generator) -> np.ndarray:
 
 
 def narrow(most: int) -> type[np.integer]:
-    """Of whole numbers up to one, the narrowest of two kinds, as memory is what takes long."""
+    """Return the narrower of two integer types that holds numbers up to `most`. Memory is what takes long."""
     return np.int32 if most < 2**31 else np.int64
 
 
 def _order(nodes: int, rng: np.random.Generator) -> np.ndarray:
-    """In which nodes are visited: at random, but of a large level as they lie in memory, which is quicker."""
+    """Return the order in which nodes are visited: random, but of a large level as they lie in memory, which is quicker."""
     return (np.arange(nodes) if nodes >= LARGE else rng.permutation(nodes)).astype(np.int32)
 
 
@@ -71,7 +71,7 @@ def _first(level: Level, parts: int, bound: float, rng: np.random.Generator) -> 
 
 
 def _refined(level: Level, owners: np.ndarray, parts: int, bound: float, rng: np.random.Generator) -> np.ndarray:
-    """The partitions after refinement."""
+    """Return the partitions after refinement."""
     nodes = len(level.sizes)
     totals = np.bincount(owners, level.sizes, parts).astype(np.int64)
     for _ in range(MOVES if nodes < LARGE else MOVES_OF_LARGE):
@@ -81,26 +81,26 @@ def _refined(level: Level, owners: np.ndarray, parts: int, bound: float, rng: np
 
 
 def _badness(level: Level, owners: np.ndarray, parts: int, bound: float) -> float:
-    """The weight of the cut, and more than any where a partition is over the bound."""
+    """Return the weight of the cut, and more than any where a partition is over the bound."""
     over = np.maximum(np.bincount(owners, level.sizes, parts).astype(np.int64) - bound, 0).sum()
     return cut(*level, owners) + float(over) * (1 + total(level))
 
 
 @compiled
 def _join(indptr, neighbours, weights, sizes, order, labels, totals, most, strength, seen):
-    """A sweep of clustering in place; returns how many nodes changed. `strength` is zeros `[nodes]`, and is again; `seen` is for its own use."""
+    """Sweep over the nodes and cluster them in place; return how many changed. `strength` is zeros `[nodes]`, and is again; `seen` is for its own use."""
     few_labels, few = np.empty(FEW, np.int32), np.empty(FEW, np.int64)
     changed = 0
     for place in range(len(order)):
         ask(order, place, indptr, neighbours, labels)
         v = order[place]
-        own = labels[v]
-        best, largest = own, np.int64(0)
+        old_label = labels[v]
+        best, largest = old_label, np.int64(0)
         first, last = indptr[v], indptr[v + 1]
         if last - first <= FEW:
             found = _tally(first, last, neighbours, weights, labels, few_labels, few)
             for at in range(found):
-                if few_labels[at] == own:
+                if few_labels[at] == old_label:
                     largest = few[at]
             for at in range(found):
                 label = few_labels[at]
@@ -114,15 +114,15 @@ def _join(indptr, neighbours, weights, sizes, order, labels, totals, most, stren
                     seen[found] = label
                     found += 1
                 strength[label] += weight(weights, edge)
-            largest = strength[own]
+            largest = strength[old_label]
             for at in range(found):
                 label = seen[at]
                 if strength[label] > largest and totals[label] + sizes[v] <= most:
                     best, largest = label, strength[label]
             for at in range(found):
                 strength[seen[at]] = 0
-        if best != own:
-            totals[own] -= sizes[v]
+        if best != old_label:
+            totals[old_label] -= sizes[v]
             totals[best] += sizes[v]
             labels[v] = best
             changed += 1
@@ -131,7 +131,7 @@ def _join(indptr, neighbours, weights, sizes, order, labels, totals, most, stren
 
 @compiled
 def _tally(first, last, neighbours, weights, labels, found_labels, strength):
-    """Fill in the labels of a node's neighbours, each once as it first comes, and what the edges to it weigh; returns how many there are."""
+    """Fill in the labels of a node's neighbours, each once as it first comes, and what the edges to it weigh; return how many there are."""
     count = 0
     for edge in range(first, last):
         label = labels[neighbours[edge]]
@@ -215,7 +215,7 @@ def _grow(indptr, neighbours, weights, sizes, order, owners, totals, bound):
 
 @compiled
 def _move(indptr, neighbours, weights, sizes, order, owners, totals, bound):
-    """A sweep of refinement in place; returns how many nodes moved.
+    """Sweep over the nodes and refine their partitions in place; return how many moved.
 
     A node moves where its cut edges weigh less, or as much if the partitions get more even; out of a partition that is over
     the bound, in any case.
@@ -225,29 +225,29 @@ def _move(indptr, neighbours, weights, sizes, order, owners, totals, bound):
     for place in range(len(order)):
         ask(order, place, indptr, neighbours, owners)
         v = order[place]
-        own = owners[v]
+        owner = owners[v]
         strength[:] = 0
         inside = True
         for edge in range(indptr[v], indptr[v + 1]):
             part = owners[neighbours[edge]]
             strength[part] += weight(weights, edge)
-            inside = inside and part == own
-        over = totals[own] > bound
+            inside = inside and part == owner
+        over = totals[owner] > bound
         if inside and not over:
             continue
-        best = own
+        best = owner
         for part in range(parts):
-            if part != own and totals[part] + sizes[v] <= bound:
-                if best == own:
-                    gain = strength[part] - strength[own]
-                    if over or gain > 0 or (gain == 0 and totals[part] + sizes[v] < totals[own]):
+            if part != owner and totals[part] + sizes[v] <= bound:
+                if best == owner:
+                    gain = strength[part] - strength[owner]
+                    if over or gain > 0 or (gain == 0 and totals[part] + sizes[v] < totals[owner]):
                         best = part
                 elif strength[part] > strength[best] or (
                     strength[part] == strength[best] and totals[part] < totals[best]
                 ):
                     best = part
-        if best != own:
-            totals[own] -= sizes[v]
+        if best != owner:
+            totals[owner] -= sizes[v]
             totals[best] += sizes[v]
             owners[v] = best
             moved += 1

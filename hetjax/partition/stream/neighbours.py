@@ -20,7 +20,7 @@ AT_ONCE = 2**22  # ids that are renumbered together
 
 
 class Full(NamedTuple):
-    """What partitions have with full neighbours.
+    """The size of partitions with full neighbours.
 
     Attributes:
       nodes: which partitions have a node, as `state.replicas` says it.
@@ -36,7 +36,7 @@ class Full(NamedTuple):
 def full_neighbours(
     read: Reader, owners: np.ndarray, parts: int, hops: int = 1, directed: bool = False, folder: Path | None = None
 ) -> Full:
-    """Full neighbourhoods of `hops` hops, by as many passes over a stream.
+    """Collect full neighbourhoods of `hops` hops, by as many passes over a stream.
 
     Args:
       read: the stream.
@@ -70,7 +70,7 @@ def full_neighbours(
 
 
 def _new_part(folder: Path, part: int) -> Path:
-    """The file of a partition's edges, with a header, which is to be written again."""
+    """Make the file of a partition's edges, with a header, which is to be written again."""
     file = folder / f"part_{part}" / "edges.npy"
     file.parent.mkdir()
     with open(file, "xb") as stream:
@@ -103,7 +103,7 @@ def _finish(files: list[Path], counts: np.ndarray, owners: np.ndarray, outer: np
 
 
 def nodes_of(replicas: np.ndarray, part: int) -> np.ndarray:
-    """The nodes that a partition has, rising, int32."""
+    """Return the nodes that a partition has, rising, int32."""
     bits = replicas[:, part // 64] >> np.uint64(part % 64)
     return np.flatnonzero(bits & np.uint64(1)).astype(np.int32)
 
@@ -140,13 +140,13 @@ def _widen(pairs, inner, outer, directed):
 
 @compiled
 def _needing(inner, u, v, word, directed):
-    """The partitions, 64 of them, that need an edge."""
+    """Return the partitions, 64 of them, that need an edge."""
     return inner[v, word] if directed else inner[u, word] | inner[v, word]
 
 
 @compiled
 def _count(pairs, inner, directed, owners, counts):
-    """Add the edges that partitions need to `counts`, and return how many are cut, and what `touch` saw."""
+    """Add the edges that partitions need to `counts`; return how many are cut, and what `touch` saw."""
     cut, seen = 0, np.int64(0)
     for edge in range(len(pairs)):
         if edge % AHEAD == 0:

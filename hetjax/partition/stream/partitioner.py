@@ -1,4 +1,4 @@
-"""What a method is: passes over the stream in which it learns, and one in which every edge goes to a partition."""
+"""The protocol of a method: passes over the stream in which it learns, and one in which every edge goes to a partition."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ Pass = Callable[[np.ndarray], None]  # what is done with every chunk of the stre
 
 
 class Graph(NamedTuple):
-    """What is known of a stream before a method begins.
+    """The facts about a stream that are known before a method begins.
 
     Attributes:
       nodes: how many there are; ids are 0..nodes - 1.
@@ -30,7 +30,7 @@ class Graph(NamedTuple):
 
 @dataclass(frozen=True)
 class Options:
-    """What methods are told.
+    """The options of a method.
 
     Attributes:
       parts: number of partitions.
@@ -97,7 +97,7 @@ class Partitioner(ABC):
 
     @classmethod
     def estimated(cls, options: Options) -> bool:
-        """Whether degrees are estimated.
+        """Tell whether degrees are estimated.
 
         Raises:
           InputError: the method leaves no choice.
@@ -109,7 +109,7 @@ class Partitioner(ABC):
         return options.degrees == "estimated"
 
     def learn(self) -> Iterator[Pass]:
-        """One function for each of `learns`, called with every chunk; what stands between two is done between two passes."""
+        """Yield one function for each of `learns`, called with every chunk; what stands between two is done between two passes."""
         yield from ()
 
     @abstractmethod

@@ -14,9 +14,9 @@ def draw(report: Report, file: Path) -> None:
     """Write `file`, a PNG."""
     total = report.summary
     sheet, (left, right) = figure(7.0, 7.0, min(12.0, max(4.5, 0.3 * len(report.rows) + 2.4)))
-    own = [row["own_nodes"] for row in report.rows]
+    trained = [row["own_nodes"] for row in report.rows]
     full = [row["full_nodes"] - row["own_nodes"] for row in report.rows]
-    _bars(left, own, full, "trains", "full neighbours", 0)
+    _bars(left, trained, full, "trains", "full neighbours", 0)
     _bars(left, [row["nodes"] for row in report.rows], None, "ends of its edges", "", 2)
     _bars(right, [row["full_edges"] for row in report.rows], None, "with full neighbours", "", 1)
     _bars(right, [row["edges"] for row in report.rows], None, "placed", "", 3)
@@ -31,7 +31,7 @@ def draw(report: Report, file: Path) -> None:
 
 
 def _bars(axis: Axes, values: list[int], more: list[int] | None, label: str, of_more: str, number: int) -> None:
-    """Bars, the first of an axis above the middle of a partition's line and the second below."""
+    """Draw bars, the first of an axis above the middle of a partition's line and the second below."""
     height = 0.4
     at = [part + (height / 2 if axis.containers else -height / 2) for part in range(len(values))]
     axis.barh(at, values, height, color=colour(number), label=label)

@@ -18,7 +18,7 @@ BUILT_IN: dict[str, type[Partitioner]] = {
 
 
 def find(name: str) -> type[Partitioner]:
-    """The method of a name.
+    """Return the method of a name.
 
     Raises:
       InputError: there is none.

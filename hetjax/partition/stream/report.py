@@ -1,4 +1,4 @@
-"""What a partitioning of a stream is worth, with and without full neighbours.
+"""The quality of a partitioning of a stream, with and without full neighbours.
 
 | column | |
 |---|---|
@@ -22,45 +22,45 @@ from hetjax.partition.stream.state import sizes
 from hetjax.system.runtime import peak_memory
 
 
-def report(made: Streamed, full: Full, hops: int) -> Report:
-    """In numbers.
+def report(division: Streamed, full: Full, hops: int) -> Report:
+    """Return the report in numbers.
 
     Args:
       full: with full neighbours of `hops` hops.
     """
-    parts, method = made.method.options.parts, made.method
+    parts, method = division.method.options.parts, division.method
     placed, reached = sizes(method.replicas, parts), sizes(full.nodes, parts)
-    own = np.bincount(made.owners, minlength=parts)
+    trained = np.bincount(division.owners, minlength=parts)
     alone = int((~method.replicas.any(axis=1)).sum())
     columns = {
-        "own_nodes": own,
+        "own_nodes": trained,
         "nodes": placed,
         "edges": method.loads,
         "full_nodes": reached,
         "full_edges": full.edges,
     }
     rows = [{"part": part} | {name: int(of[part]) for name, of in columns.items()} for part in range(parts)]
-    connected = max(1, made.nodes - alone)
+    connected = max(1, division.nodes - alone)
     shared = int((_several(method.replicas)).sum())
     summary: dict[str, Any] = {
         "method": method.name,
         "partitions": parts,
-        "nodes": made.nodes,
-        "edges": made.edges,
+        "nodes": division.nodes,
+        "edges": division.edges,
         "nodes_without_edges": alone,
         "hops": hops,
         "replication_factor": round(int(placed.sum()) / connected, 4),
         "replication_factor_full": round((int(reached.sum()) - alone) / connected, 4),
         "balance_edges": balance(method.loads.tolist()),
         "balance_nodes": balance(placed.tolist()),
-        "balance_own_nodes": balance(own.tolist()),
+        "balance_own_nodes": balance(trained.tolist()),
         "balance_full_nodes": balance(reached.tolist()),
         "cut_edges": full.cut,
-        "cut_share": round(full.cut / made.edges, 4),
+        "cut_share": round(full.cut / division.edges, 4),
         "shared_nodes": shared,
-        "passes": made.passes,
-        "seconds": round(made.seconds, 3),
-        "edges_per_second": round(made.edges / made.seconds),
+        "passes": division.passes,
+        "seconds": round(division.seconds, 3),
+        "edges_per_second": round(division.edges / division.seconds),
         "peak_memory_bytes": peak_memory(),
     }
     summary |= method.about
@@ -68,16 +68,16 @@ def report(made: Streamed, full: Full, hops: int) -> Report:
 
 
 def _several(replicas: np.ndarray) -> np.ndarray:
-    """Whether a node is in several partitions, bool `[nodes]`."""
+    """Return whether each node is in several partitions, bool `[nodes]`."""
     many = (replicas & (replicas - np.uint64(1))) != 0
     return many.any(axis=1) | ((replicas != 0).sum(axis=1) > 1)
 
 
-def table(made: Report) -> str:
-    """The report as aligned text."""
-    total = made.summary
-    heads = [name.replace("_", " ") for name in made.rows[0]]
-    lines = aligned([heads, *([f"{value:,}" for value in row.values()] for row in made.rows)])
+def table(result: Report) -> str:
+    """Return the report as aligned text."""
+    total = result.summary
+    heads = [name.replace("_", " ") for name in result.rows[0]]
+    lines = aligned([heads, *([f"{value:,}" for value in row.values()] for row in result.rows)])
     hops = f"{total['hops']} hop" + "s" * (total["hops"] > 1)
     return "\n".join(
         [

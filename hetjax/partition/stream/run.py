@@ -23,7 +23,7 @@ SPARSE = 64  # nodes by edges from which on ids are taken for none, as each node
 
 
 class Streamed(NamedTuple):
-    """What came of a stream.
+    """The result of dividing a stream.
 
     Attributes:
       method: as it was left; `loads` and `replicas` are of the edges as they were placed, each once.
@@ -96,7 +96,7 @@ def replace_parts(options: Options, parts: int) -> Options:
 
 
 class Reader:
-    """Reads a stream again and again, shows how far it is, and holds each pass against those before.
+    """Reader of a stream that is read several times. It shows how far it is, and compares each pass with those before.
 
     Attributes:
       edges: of a pass; 0 before the first is done.
@@ -153,7 +153,7 @@ def _survey(read: Reader, nodes: int) -> Graph:
 
 @contextmanager
 def _sink(file: Path | None, dtype: np.dtype) -> Iterator[Callable[[np.ndarray], None]]:
-    """A function that appends to the array of a new `.npy`, whose length is known only at the end."""
+    """Yield a function that appends to the array of a new `.npy`, whose length is known only at the end."""
     if file is None:
         yield lambda values: None
         return
@@ -172,9 +172,9 @@ def _sink(file: Path | None, dtype: np.dtype) -> Iterator[Callable[[np.ndarray],
 
 
 def write_header(stream: BinaryIO, dtype: np.dtype, shape: tuple[int, ...]) -> None:
-    """The header of a `.npy`; numpy leaves room in it, so that the first number may grow."""
-    about = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-    npy_format.write_array_header_1_0(stream, about)
+    """Write the header of a `.npy`; numpy leaves room in it, so that the first number may grow."""
+    header = {"descr": npy_format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    npy_format.write_array_header_1_0(stream, header)
 
 
 def _check(out: np.ndarray, method: Partitioner, pairs: np.ndarray) -> None:
@@ -187,7 +187,7 @@ def _check(out: np.ndarray, method: Partitioner, pairs: np.ndarray) -> None:
 
 
 def _owners(method: Partitioner) -> np.ndarray:
-    """Who trains a node: as a method that divides the nodes says; else one of the partitions that have it, at random.
+    """Return which partition trains each node: as a method that divides the nodes says; else one of those that have it, at random.
 
     A node without edges goes to any partition (CATGNN, section 3.2: "we randomly select one of them").
     """

@@ -48,17 +48,17 @@ class EdgeStream(ABC):
       name: what an error calls it.
       nodes: how many there are, if the stream says so.
       edges: how many there are, if that is known before they are read.
-      about: of a store the sizes of the graph; nodes of all types are numbered on, in the schema's order.
+      graph_sizes: of a store the sizes of the graph; nodes of all types are numbered on, in the schema's order.
     """
 
     name: str
     nodes: int | None = None
     edges: int | None = None
-    about: Sizes | None = None
+    graph_sizes: Sizes | None = None
 
     @abstractmethod
     def chunks(self, nodes: int) -> Iterator[Chunk]:
-        """Read it from the beginning.
+        """Yield the edges from the beginning, some at a time.
 
         Args:
           nodes: ids may be 0..nodes - 1.
@@ -68,7 +68,7 @@ class EdgeStream(ABC):
         """
 
     def close(self) -> None:  # noqa: B027 (most have nothing to close)
-        """Let go of what the stream holds."""
+        """Release what the stream holds."""
 
 
 class Text(EdgeStream):
@@ -125,7 +125,7 @@ class Relations(EdgeStream):
 
     def __init__(self, graph: HetGraph, name: str = "graph"):
         schema, start = graph.schema, offsets(graph.schema.nodes)
-        self.name, self.about = name, sizes(graph)
+        self.name, self.graph_sizes = name, sizes(graph)
         self.parts = [(csc, start[r.source], start[r.target]) for r, csc in graph.relations.items()]
         self.sources = [(r.source, schema.nodes[r.source]) for r in graph.relations]
         self.nodes = sum(schema.nodes.values())
@@ -147,11 +147,11 @@ class Stored(Relations):
     """The relations of a store; some, or all."""
 
     def __init__(self, path: str | Path, relations: Sequence[str] = ()):
-        about = store.describe(path)
-        known = {str(relation): relation for relation in about.schema.relations}
-        chosen = [_relation(name, known, path) for name in relations] or list(about.schema.relations)
+        graph_sizes = store.describe(path)
+        by_name = {str(relation): relation for relation in graph_sizes.schema.relations}
+        chosen = [_relation(name, by_name, path) for name in relations] or list(graph_sizes.schema.relations)
         super().__init__(store.open(path, chosen, ()), str(path))
-        self.about = about
+        self.graph_sizes = graph_sizes
 
 
 class Spooled(EdgeStream):
@@ -184,7 +184,7 @@ class Spooled(EdgeStream):
 
 
 def open_stream(given: str, relations: Sequence[str] = (), spool: Path = Path()) -> EdgeStream:
-    """What a command line calls a stream.
+    """Open the stream that a command line names.
 
     Args:
       given: a file of text, perhaps packed (`.gz`); a `.npy`; a store; several files of one kind, as a pattern with `*`; or
@@ -235,7 +235,7 @@ def _read(stream: BinaryIO, dtype: np.dtype, edges: int, place: str) -> np.ndarr
 
 
 def _as_pairs(pairs: np.ndarray, nodes: int, before: int, place: str) -> np.ndarray:
-    """int32 pairs of integers, all of which are ids."""
+    """Return integers as int32 pairs, all of which are ids."""
     low, high = pairs.min(initial=0), pairs.max(initial=0)
     if low < 0 or high >= nodes:
         edge, side = np.argwhere((pairs < 0) | (pairs >= nodes))[0]
@@ -243,15 +243,15 @@ def _as_pairs(pairs: np.ndarray, nodes: int, before: int, place: str) -> np.ndar
     return np.ascontiguousarray(pairs, np.int32)
 
 
-def _relation(name: str, known: dict, path: str | Path):
-    found = [relation for text, relation in known.items() if name in (text, relation.name)]
+def _relation(name: str, by_name: dict, path: str | Path):
+    found = [relation for text, relation in by_name.items() if name in (text, relation.name)]
     if len(found) != 1:
-        raise InputError(f"{path}: {len(found)} relations are {name!r}, of {', '.join(known)}")
+        raise InputError(f"{path}: {len(found)} relations are {name!r}, of {', '.join(by_name)}")
     return found[0]
 
 
 def _of_relation(csc: CSC, first: int, count: int, place: str) -> np.ndarray:
-    """Edges of a relation from one on, as pairs of its own ids."""
+    """Return edges of a relation from one on, as pairs of its own ids."""
     pairs = np.empty((count, 2), np.int32)
     pairs[:, 0] = csc.indices[first : first + count]
     target = int(np.searchsorted(csc.indptr, first, side="right")) - 1
@@ -262,7 +262,7 @@ def _of_relation(csc: CSC, first: int, count: int, place: str) -> np.ndarray:
 
 @compiled
 def _put_targets(indptr, target, first, pairs):
-    """Put the target of every edge, and return of how many edges there is one."""
+    """Write the target of every edge, and return the number of edges that have one."""
     for edge in range(len(pairs)):
         while target + 1 < len(indptr) and indptr[target + 1] <= first + edge:
             target += 1

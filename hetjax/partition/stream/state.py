@@ -1,4 +1,4 @@
-"""What methods that place edges share: which nodes a partition has, how many edges, and a hash; compiled.
+"""Common state of the methods that place edges: which nodes a partition has, how many edges, and a hash; compiled.
 
 `replicas` is uint64 `[nodes, words]`, bit `p % 64` of word `p // 64` of a node being set where partition `p` has an edge of it;
 `loads` is int64 `[parts]`, the edges of every partition.
@@ -21,24 +21,24 @@ MIX = tuple(map(np.uint64, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB13
 
 
 def no_replicas(nodes: int, parts: int) -> np.ndarray:
-    """Of nodes of which no partition has an edge."""
+    """Return the replicas of nodes of which no partition has an edge."""
     return np.zeros((nodes, -(-parts // WORD)), np.uint64)
 
 
 def part_dtype(parts: int) -> np.dtype:
-    """Of the number of a partition."""
+    """Return the dtype of the number of a partition."""
     return np.dtype(np.uint8 if parts <= 256 else np.uint16)
 
 
 @compiled
 def mark(replicas, node, part):
-    """Let a partition have a node."""
+    """Mark that a partition has a node."""
     replicas[node, part >> 6] |= ONE << np.uint64(part & 63)
 
 
 @compiled
 def has(replicas, node, part):
-    """Whether a partition has a node."""
+    """Return whether a partition has a node."""
     return (replicas[node, part >> 6] >> np.uint64(part & 63)) & ONE != 0
 
 
@@ -65,7 +65,7 @@ def touch(pairs, edge, array):
 
 @compiled
 def touch_behind(pairs, edge, first, second):
-    """As `touch`, of what an array says of the places that another array names; -1 is none."""
+    """Read, as `touch` does, what an array says of the places that another array names; -1 is none."""
     seen = np.int64(0)
     for later in range(edge, min(edge + AHEAD, len(pairs))):
         for side in range(2):
@@ -77,7 +77,7 @@ def touch_behind(pairs, edge, first, second):
 
 @compiled
 def hashed(node, seed):
-    """A number in 0..2**63 that looks random: splitmix64 (Steele et al. 2014) of a node and a seed."""
+    """Return a number in 0..2**63 that looks random: splitmix64 (Steele et al. 2014) of a node and a seed."""
     z = np.uint64(node) + np.uint64(seed + 1) * MIX[0]
     z = (z ^ (z >> np.uint64(30))) * MIX[1]
     z = (z ^ (z >> np.uint64(27))) * MIX[2]
@@ -86,7 +86,7 @@ def hashed(node, seed):
 
 @intrinsic
 def lowest(context: Any, bits: Any) -> tuple[Any, Callable]:
-    """The place of the lowest bit that is set, of a number that is not 0."""
+    """Return the place of the lowest bit that is set, of a number that is not 0."""
 
     def build(context, builder, signature, args):
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))  # which may be anything of 0
@@ -96,7 +96,7 @@ def lowest(context: Any, bits: Any) -> tuple[Any, Callable]:
 
 @compiled
 def least(values):
-    """The place of the smallest value, the first if there are several."""
+    """Return the place of the smallest value, the first if there are several."""
     best = 0
     for place in range(1, len(values)):
         if values[place] < values[best]:
@@ -106,7 +106,7 @@ def least(values):
 
 @compiled
 def mark_all(pairs, parts_of, replicas):
-    """Let partitions have the ends of edges that were placed."""
+    """Mark that partitions have the ends of edges that were placed."""
     for edge in range(len(pairs)):
         mark(replicas, pairs[edge, 0], parts_of[edge])
         mark(replicas, pairs[edge, 1], parts_of[edge])
@@ -114,7 +114,7 @@ def mark_all(pairs, parts_of, replicas):
 
 @compiled
 def sizes(replicas, parts):
-    """How many nodes every partition has: int64 `[parts]`."""
+    """Count the nodes that every partition has: int64 `[parts]`."""
     counts = np.zeros(parts, np.int64)
     for node in range(len(replicas)):
         for part in range(parts):

@@ -20,8 +20,8 @@ from hetjax.tasks.shown import Shown, of_summary
 FILE = "report.html"
 
 
-class Told(NamedTuple):
-    """What a report is made of.
+class ReportInputs(NamedTuple):
+    """The contents of a report.
 
     Attributes:
       config: of the run.
@@ -41,9 +41,17 @@ class Told(NamedTuple):
 
 
 @kept
-def write(told: Told, file: Path) -> None:
+def write(inputs: ReportInputs, file: Path) -> None:
     """Write the page; where that fails a line says so, and the run keeps its results."""
-    parts = [curves(told), *told.task_parts, *compared(told), costs(told), *cache(told), *plan(told), made(told)]
+    parts = [
+        curves(inputs),
+        *inputs.task_parts,
+        *compared(inputs),
+        costs(inputs),
+        *cache(inputs),
+        *plan(inputs),
+        reproduction(inputs),
+    ]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -52,7 +60,7 @@ def write(told: Told, file: Path) -> None:
         undefined=jinja2.StrictUndefined,
     )
     page = environment.get_template("template.html").render(
-        title=told.title, tiles=tiles(told.summary), parts=parts, version=told.summary["versions"]["hetjax"]
+        title=inputs.title, tiles=tiles(inputs.summary), parts=parts, version=inputs.summary["versions"]["hetjax"]
     )
     durable.write(file, page)
 
@@ -64,7 +72,7 @@ def _alone(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def tiles(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The few numbers that come first."""
+    """Return the few numbers that come first."""
     shown = of_summary(summary)
     tests = [(f"test {shown.metrics[name].label}", score(shown, name, summary)) for name in shown.names]
     headline = shown.metrics[shown.headline].label
@@ -85,11 +93,11 @@ def score(shown: Shown, name: str, summary: Mapping[str, Any], split: str = "tes
     return percent(value) if metric.unit == "%" or value is None else metric.words(value)
 
 
-def curves(told: Told) -> Part:
-    shown = of_summary(told.summary)
+def curves(inputs: ReportInputs) -> Part:
+    shown = of_summary(inputs.summary)
     headline = shown.headline
-    address = svg.drawn(told.folder, lambda file: draw_curves(told.records, file, "", svg.WIDTH, headline))
-    epochs = [record for record in told.records if record.get("epoch") is not None]
+    address = svg.drawn(inputs.folder, lambda file: draw_curves(inputs.records, file, "", svg.WIDTH, headline))
+    epochs = [record for record in inputs.records if record.get("epoch") is not None]
     keys = [key for key in epochs[-1] if key != "step"] if epochs else []
     rows = [[record.get("epoch"), *(number(record.get(key)) for key in keys if key != "epoch")] for record in epochs]
     head = ["epoch", *(HEADS.get(key, key.replace("_", " ")) for key in keys if key != "epoch")]
@@ -104,15 +112,15 @@ def curves(told: Told) -> Part:
 HEADS = {"seconds": "seconds so far"}
 
 
-def compared(told: Told) -> list[Part]:
-    """What a model is to be better than."""
-    found = told.summary.get("baselines") or {}
+def compared(inputs: ReportInputs) -> list[Part]:
+    """Return the comparison of a model with what it is to be better than."""
+    found = inputs.summary.get("baselines") or {}
     if not found:
         return []
-    shown = of_summary(told.summary)
-    keys = [key for key in shown.names if told.summary.get(f"test_{key}") is not None]
-    rows = [["this model", *(score(shown, key, told.summary) for key in keys), ""]]
-    if stacking := told.summary.get("stacking"):
+    shown = of_summary(inputs.summary)
+    keys = [key for key in shown.names if inputs.summary.get(f"test_{key}") is not None]
+    rows = [["this model", *(score(shown, key, inputs.summary) for key in keys), ""]]
+    if stacking := inputs.summary.get("stacking"):
         alone = stacking["model_alone"]
         rows[0][-1] = " + ".join(f"{weight:.2f} {name}" for name, weight in stacking["weights"].items())
         rows += [["the model alone", *(score(shown, key, alone) for key in keys), ""]]
@@ -123,9 +131,9 @@ def compared(told: Told) -> list[Part]:
     return [Part("Baselines", [words], tables=[Table("The model and the baselines, on the test nodes", head, rows)])]
 
 
-def costs(told: Told) -> Part:
-    """Time and bytes."""
-    summary = told.summary
+def costs(inputs: ReportInputs) -> Part:
+    """Return the part about time and bytes."""
+    summary = inputs.summary
     laps = summary["milliseconds_per_step"]
     tables = (
         [
@@ -151,8 +159,8 @@ def costs(told: Told) -> Part:
     return Part("Time and bytes", [compiled + sent], tables=tables)
 
 
-def cache(told: Told) -> list[Part]:
-    rows = told.summary["cache"]
+def cache(inputs: ReportInputs) -> list[Part]:
+    rows = inputs.summary["cache"]
     if not rows:
         return []
     head = "node type", "place", "rows kept", "of rows", "hits", "sent", "returned"
@@ -161,20 +169,20 @@ def cache(told: Told) -> list[Part]:
         + [readable(row[key]) for key in ("sent_bytes", "returned_bytes")]
         for row in rows
     ]
-    image = svg.drawn(told.folder, lambda file: draw_cache(rows, file, ""))
+    image = svg.drawn(inputs.folder, lambda file: draw_cache(rows, file, ""))
     alt = "The cost of reading features from the host, by node type; the table below has the numbers."
     return [
         Part("Feature cache", images=[Image(image, alt, True)], tables=[Table("Features on the host", head, cells)])
     ]
 
 
-def plan(told: Told) -> list[Part]:
-    """Who has what, where several devices train."""
-    axes = [[name, str(size)] for name, size in told.config.mesh.axes.items()]
-    if told.config.mesh.devices == 1:
+def plan(inputs: ReportInputs) -> list[Part]:
+    """Return the part about what each device has, where several devices train."""
+    axes = [[name, str(size)] for name, size in inputs.config.mesh.axes.items()]
+    if inputs.config.mesh.devices == 1:
         return []
-    words = f"Strategy: {told.config.mesh.strategy}. Processes: {told.summary['processes']}."
-    found = sorted(told.folder.glob("partition_*/plan.png"), key=lambda file: file.stat().st_mtime)[-1:]
+    words = f"Strategy: {inputs.config.mesh.strategy}. Processes: {inputs.summary['processes']}."
+    found = sorted(inputs.folder.glob("partition_*/plan.png"), key=lambda file: file.stat().st_mtime)[-1:]
     images = [
         Image(svg.address(file, "png"), f"What each partition owns: the picture of {file.parent.name}.", True)
         for file in found
@@ -182,29 +190,29 @@ def plan(told: Told) -> list[Part]:
     return [Part("Plan", [words], images, [Table("Devices", ("mesh axis", "size"), axes)])]
 
 
-def made(told: Told) -> Part:
-    """What to run to have the same again."""
+def reproduction(inputs: ReportInputs) -> Part:
+    """Return the part about what to run to have the same again."""
     values = [
         [f"{s}.{k}", "unset" if v is None else str(v)]
-        for s, keys in as_dict(told.config).items()
+        for s, keys in as_dict(inputs.config).items()
         for k, v in keys.items()
     ]
-    versions = [[name, version] for name, version in told.summary["versions"].items()]
-    about = [["device", told.summary["device"]], ["seed", str(told.summary["seed"])]]
-    about += [[name, f"{told.summary[name]:,}"] for name in ("nodes", "edges", "weights", "learnable_features")]
+    versions = [[name, version] for name, version in inputs.summary["versions"].items()]
+    facts = [["device", inputs.summary["device"]], ["seed", str(inputs.summary["seed"])]]
+    facts += [[name, f"{inputs.summary[name]:,}"] for name in ("nodes", "edges", "weights", "learnable_features")]
     return Part(
         "How it was made",
         folded={
-            "The command": command(told.config, told.folder),
+            "The command": command(inputs.config, inputs.folder),
             "Every option": Table("Every option", ("option", "value"), values),
             "Versions": Table("Versions", ("library", "version"), versions),
-            "The graph and the machine": Table("The graph and the machine", ("what", "value"), about),
+            "The graph and the machine": Table("The graph and the machine", ("what", "value"), facts),
         },
     )
 
 
 def command(config: Config, folder: Path) -> str:
-    """A command that trains the same, of the options that are not as by default; an option a line."""
+    """Return a command that trains the same, of the options that differ from the defaults; an option a line."""
     lines = ["python -m hetjax.train", shlex.join(["--workdir", str(folder)])]
     for name, section in owners.sections_of(config).items():
         for key, value in changed(section).items():

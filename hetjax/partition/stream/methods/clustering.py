@@ -20,7 +20,7 @@ VOLUME = 0.1
 
 
 class Clusters:
-    """Which cluster every node is in, from 1; 0 before its first edge comes.
+    """The cluster of every node, from 1; 0 before its first edge comes.
 
     Attributes:
       of: int32 `[nodes]`.
@@ -36,7 +36,7 @@ class Clusters:
         )
 
     def sizes(self) -> np.ndarray:
-        """Nodes of every cluster, int64 `[count + 1]`; those that are in none count in 0."""
+        """Return the number of nodes of every cluster, int64 `[count + 1]`; those that are in none count in 0."""
         return np.bincount(self.of, minlength=self.count[0] + 1)
 
 
@@ -74,13 +74,13 @@ class Hollocou(Clustering):
 
 
 def largest_volume(graph: Graph, options: Options, default: float) -> float:
-    """`most`, of a graph whose edges are counted."""
+    """Return `most` of a graph whose edges are counted."""
     assert graph.edges is not None
     return (options.volume or default) * graph.edges / options.parts
 
 
 def schedule(clusters: np.ndarray, sizes: np.ndarray, parts: int) -> np.ndarray:
-    """Clusters into partitions (Graham 1969): the largest first, each to the partition of the fewest nodes.
+    """Assign clusters to partitions (Graham 1969): the largest first, each to the partition of the fewest nodes.
 
     Of clusters that are alike the one of the lowest number is first; nodes in no cluster come last, one by one.
 
@@ -116,7 +116,7 @@ def _schedule(clusters, sizes, order, part_of, totals, owners):
 
 @compiled
 def enter(u, degrees, of, volumes, count):
-    """Let a node have a cluster, if it has none."""
+    """Give a node a cluster, if it has none."""
     if of[u] == 0:
         count[0] += 1
         of[u] = count[0]
@@ -125,7 +125,7 @@ def enter(u, degrees, of, volumes, count):
 
 @compiled
 def join(u, v, degrees, most, of, volumes, count):
-    """What an edge does to clusters."""
+    """Update clusters by an edge."""
     enter(u, degrees, of, volumes, count)
     enter(v, degrees, of, volumes, count)
     a, b = of[u], of[v]

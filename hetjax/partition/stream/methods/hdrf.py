@@ -39,7 +39,7 @@ class Hdrf(Partitioner):
 
 @compiled
 def best_part(d_u, d_v, u, v, replicas, balance, light):
-    """The partition of the largest score, -1 if all are full.
+    """Return the partition of the largest score, -1 if all are full.
 
     Args:
       d_u, d_v: degrees of the ends.
@@ -85,7 +85,7 @@ def best_part(d_u, d_v, u, v, replicas, balance, light):
 
 @compiled
 def weigh(loads, weight, bound, balance):
-    """Set `balance`, float64 `[parts]`, minus infinity where a partition has `bound` edges; returns the most and the fewest of any."""
+    """Set `balance`, float64 `[parts]`, minus infinity where a partition has `bound` edges; return the most and the fewest of any."""
     most, fewest = loads.max(), loads.min()
     _weigh(loads, weight, bound, balance, most, fewest)
     return most, fewest
@@ -93,7 +93,7 @@ def weigh(loads, weight, bound, balance):
 
 @compiled
 def weigh_again(part, loads, weight, bound, balance, most, fewest):
-    """As `weigh`, when a partition has one edge more than it had."""
+    """Set `balance` as `weigh` does, when a partition has one edge more than it had."""
     now_most, now_fewest = max(most, loads[part]), fewest
     if loads[part] == fewest + 1:
         now_fewest = _fewest(loads)

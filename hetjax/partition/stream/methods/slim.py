@@ -77,20 +77,20 @@ class Slim(Partitioner):
 
 
 def threshold_of(degrees: np.ndarray, room: int) -> int:
-    """The highest threshold of which the edges that are kept have room, every node counting its own, int64."""
+    """Return the highest threshold of which the edges that are kept have room, every node counting its own, int64."""
     counts = np.bincount(np.minimum(degrees, 2**20))
     ends = np.cumsum(counts[::-1])[::-1][1:]  # nodes of degree 1 or more, 2 or more ...
     return max(1, int(np.searchsorted(np.cumsum(ends), room, side="right")))
 
 
 def weights_of(degrees: np.ndarray) -> np.ndarray:
-    """What nodes weigh, int32: `UNIT`, and as much again by mean degree; nothing where they have no edges."""
+    """Return what nodes weigh, int32: `UNIT`, and as much again by mean degree; nothing where they have no edges."""
     mean = degrees[degrees > 0].mean() if degrees.any() else 1.0
     return np.where(degrees > 0, UNIT + np.rint(degrees * (UNIT / mean)), 0).astype(np.int32)
 
 
 def as_level(pairs: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """`(indptr, neighbours)` of edges in both directions."""
+    """Return `(indptr, neighbours)` of edges in both directions."""
     indptr = np.zeros(nodes + 1, np.int32 if 2 * len(pairs) < 2**31 else np.int64)
     _count(pairs, indptr)
     np.cumsum(indptr, out=indptr)
@@ -157,39 +157,43 @@ def _tabulate(indptr, neighbours, owners, table):
 
 
 @compiled
-def _gain(v, own, part, indptr, neighbours, owners, table):
-    """How many replicas fewer there are where a node moves from one partition to another."""
-    gain = np.int64(table[v, part] > 0) - np.int64(table[v, own] > 0)
+def _gain(v, owner, part, indptr, neighbours, owners, table):
+    """Return by how many replicas there are fewer if a node moves from one partition to another."""
+    gain = np.int64(table[v, part] > 0) - np.int64(table[v, owner] > 0)
     for edge in range(indptr[v], indptr[v + 1]):
         u = neighbours[edge]
-        gain += np.int64(table[u, own] == 1 and owners[u] != own) - np.int64(table[u, part] == 0 and owners[u] != part)
+        gain += np.int64(table[u, owner] == 1 and owners[u] != owner) - np.int64(
+            table[u, part] == 0 and owners[u] != part
+        )
     return gain
 
 
 @compiled
 def _sweep(indptr, neighbours, sizes, owners, totals, table, most):
-    """Move nodes where fewer replicas are needed, in place; returns how many moved.
+    """Move nodes where fewer replicas are needed, in place; return how many moved.
 
     Parallel edges make the count of those that a neighbour's last edge leads to too low, so a gain may be more than was thought.
     """
     moved, parts = 0, len(totals)
     for v in range(len(owners)):
-        own = owners[v]
-        if table[v, own] == indptr[v + 1] - indptr[v]:
+        owner = owners[v]
+        if table[v, owner] == indptr[v + 1] - indptr[v]:
             continue
-        best, most_gain = own, np.int64(0)
+        best, most_gain = owner, np.int64(0)
         for part in range(parts):
-            if part != own and table[v, part] and totals[part] + sizes[v] <= most:
-                gain = _gain(v, own, part, indptr, neighbours, owners, table)
-                if gain > most_gain or (gain == most_gain and best == own and totals[part] + sizes[v] < totals[own]):
+            if part != owner and table[v, part] and totals[part] + sizes[v] <= most:
+                gain = _gain(v, owner, part, indptr, neighbours, owners, table)
+                if gain > most_gain or (
+                    gain == most_gain and best == owner and totals[part] + sizes[v] < totals[owner]
+                ):
                     best, most_gain = part, gain
-        if best != own:
+        if best != owner:
             owners[v] = best
-            totals[own] -= sizes[v]
+            totals[owner] -= sizes[v]
             totals[best] += sizes[v]
             moved += 1
             for edge in range(indptr[v], indptr[v + 1]):
-                table[neighbours[edge], own] -= 1
+                table[neighbours[edge], owner] -= 1
                 table[neighbours[edge], best] += 1
     return moved
 

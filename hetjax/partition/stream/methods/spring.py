@@ -44,7 +44,7 @@ class Spring(Clustering):
 
 @compiled
 def _richer(u, v, degrees, richest):
-    """Whether `v` has a higher degree than the richest neighbour of `u` so far."""
+    """Return whether `v` has a higher degree than the richest neighbour of `u` so far."""
     return richest[u] < 0 or degrees[richest[u]] < degrees[v]
 
 
@@ -69,7 +69,7 @@ def _learn(pairs, degrees, most, of, volumes, count, richest):
 
 @compiled
 def _root(parent, cluster):
-    """The cluster that a cluster has become part of."""
+    """Return the cluster that a cluster has become part of."""
     while parent[cluster] != cluster:
         parent[cluster] = parent[parent[cluster]]
         cluster = parent[cluster]
@@ -78,7 +78,7 @@ def _root(parent, cluster):
 
 @compiled
 def _represent(of, richest, degrees, clusters):
-    """The representative of every cluster, int32 `[clusters]`; -1 of an empty one."""
+    """Return the representative of every cluster, int32 `[clusters]`; -1 of an empty one."""
     chosen = np.full(clusters, -1, np.int32)
     for v in range(len(of)):
         r = chosen[of[v]]

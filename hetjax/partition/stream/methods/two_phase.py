@@ -93,7 +93,7 @@ def _schedule(volumes, order, totals, part_of):
 
 @compiled
 def _fallback(part, u, v, degrees, bound, seed, loads):
-    """The partition, or where an edge goes if it is full."""
+    """Return the partition, or where an edge goes if it is full."""
     if loads[part] >= bound:
         part = hashed(u if degrees[u] >= degrees[v] else v, seed) % len(loads)
         if loads[part] >= bound:

@@ -1,4 +1,4 @@
-"""What baselines reach on the validation nodes, before a model is chosen: whether features, or the labels of neighbours, say more."""
+"""Scores of baselines on the validation nodes, before a model is chosen: they show whether features, or the labels of neighbours, say more."""
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
@@ -12,13 +12,13 @@ from hetjax.system.logs import log
 from hetjax.tasks import baselines
 from hetjax.tasks.node_classification import compared_by
 
-JUDGES = 100  # validation nodes that tell baselines from each other
+ENOUGH = 100  # validation nodes that tell baselines from each other
 BETTER, ROOM = 0.1, 4  # by how much one is, but where the larger class leaves little room, by a part of it
 
 
 @dataclass(frozen=True)
-class Judged:
-    """What baselines reach on the validation nodes, by the run's metric.
+class BaselineScores:
+    """Scores of baselines on the validation nodes, by the run's metric.
 
     Attributes:
       larger: the larger class.
@@ -32,40 +32,40 @@ class Judged:
 
     @property
     def much(self) -> float:
-        """How much better than another one is to be."""
+        """The difference by which one score must be better than another to count."""
         return min(BETTER, (1 - self.larger) / ROOM)
 
     @property
     def neighbours_say_more(self) -> bool:
-        """Whether the labels of neighbours say much more than features do."""
+        """Return whether the labels of neighbours say much more than features do."""
         return self.neighbours is not None and self.neighbours >= max(self.larger, self.features) + self.much
 
     @property
     def features_say_nothing(self) -> bool:
-        """Whether features say hardly more than the larger class does."""
+        """Return whether features say hardly more than the larger class does."""
         return self.features < self.larger + self.much
 
     @property
     def neighbours_say_nothing(self) -> bool:
-        """Whether the labels of neighbours say hardly more than the larger class does."""
+        """Return whether the labels of neighbours say hardly more than the larger class does."""
         return self.neighbours is not None and self.neighbours < self.larger + self.much
 
 
-def judged(
+def baseline_scores(
     config: Config, graph: HetGraph, given: Set[str], metric: str, kinds: Mapping[str, str], ahead: Ahead | None
-) -> Judged | None:
-    """What baselines say of a graph as it is trained on; None where there are too few validation nodes to tell.
+) -> BaselineScores | None:
+    """Return the scores of baselines on a graph as it is trained on; None where there are too few validation nodes to tell.
 
     Args:
       metric: of the run.
       kinds: of the features' numbers, as `inputs.kinds_of` gives them.
       ahead: where the baselines, and features that are normalised, are left for who needs them later.
     """
-    if config.data.metapath_hops or len(graph.splits["validation"]) < JUDGES:
+    if config.data.metapath_hops or len(graph.splits["validation"]) < ENOUGH:
         return None
     log.info("looking whether features or the labels of neighbours say more")
-    own = {name: matrix for name, matrix in graph.features.items() if name == graph.schema.target}
-    seen = models.folded(config.model.name, replace(graph, features=own))
+    target_features = {name: matrix for name, matrix in graph.features.items() if name == graph.schema.target}
+    seen = models.folded(config.model.name, replace(graph, features=target_features))
     asked = "data.normalize_features" in given
     if (config.data.normalize_features if asked else inputs.needed(graph, kinds)[0]) == "auto":
         seen = inputs.normalised(seen, kinds=kinds)
@@ -75,8 +75,12 @@ def judged(
     found = baselines.baselines(seen, metric)
     if ahead:
         ahead.baselines = found
-    made = [None if isinstance(one, str) else one.quality(seen, "validation", metric)[metric] for one in found.values()]
-    told = ", ".join(f"{name} {100 * score:.1f} %" for name, score in zip(baselines.NAMES, made) if score is not None)
-    log.info(f"of the validation nodes: {told}")
-    larger, features, neighbours = made
-    return Judged(larger or 0.0, features or 0.0, neighbours)
+    scores = [
+        None if isinstance(one, str) else one.quality(seen, "validation", metric)[metric] for one in found.values()
+    ]
+    named_scores = ", ".join(
+        f"{name} {100 * score:.1f} %" for name, score in zip(baselines.NAMES, scores) if score is not None
+    )
+    log.info(f"of the validation nodes: {named_scores}")
+    larger, features, neighbours = scores
+    return BaselineScores(larger or 0.0, features or 0.0, neighbours)
