@@ -57,7 +57,7 @@ def test_an_old_name_is_read_as_the_new_one(tmp_path, monkeypatch, old, owner, n
     sections = SECTIONS | registry.sections(None)
     for mine, words in ((old, [f"{old} is now {new}"]), (new, [])):
         name, last = mine.split(".")
-        content: dict = {section: {chooser.split(".")[1]: owner}}
+        content: dict = {chooser.split(".")[0]: {chooser.split(".")[1]: owner}}
         content.setdefault(name, {})[last] = value
         file = tmp_path / f"{mine}.yaml"
         file.write_text(yaml.safe_dump(content), "utf-8")
