@@ -5,8 +5,9 @@ import dataclasses
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+from unittest import mock
 
 import flax.linen as nn
 import jax
@@ -20,7 +21,9 @@ import hetjax
 from hetjax.datasets import synthetic
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
+from hetjax.kernels import adamw
 from hetjax.kernels.segment import neighbour_sum
+from hetjax.kernels.tables import RowAdam
 from hetjax.models.dropout import dropped
 from hetjax.options import owners
 from hetjax.options.config import Cache, Config, Mesh, Sampling, Task, Train
@@ -152,6 +155,8 @@ def several_labels(graph):
 
 
 ROUNDING = 1e-10  # of the loss: gradients below that are zero but for rounding
+FAINT = 1e-12  # of the norm of all moments: numbers below that are zero but for rounding
+DAMPED = 1e-2  # an epsilon of Adam: a gradient of 1e-13 moves a weight by 1e-11 learning rates
 
 
 class Errors(NamedTuple):
@@ -228,8 +233,32 @@ def floats(wide: bool) -> Iterator[None]:
         jax.config.update("jax_enable_x64", before)
 
 
-def alone(graph, mode: str, model: dict, steps: int = 10, wide: bool = False, **train) -> Reference:
-    """Train some steps on one device."""
+@contextlib.contextmanager
+def damped() -> Iterator[None]:
+    """Of Adam that hardly enlarges what is zero but for rounding: its epsilon is `DAMPED`, and `drifted` leaves nothing out."""
+    usual = RowAdam(0.0, epsilon=DAMPED)
+    with (
+        mock.patch.object(adamw, "USUAL", usual),
+        mock.patch.object(RowAdam.__new__, "__defaults__", usual[1:]),
+        mock.patch.dict(globals(), ROUNDING=0.0),
+    ):
+        jax.clear_caches()  # of programs that have the usual one as a constant
+        try:
+            yield
+        finally:
+            jax.clear_caches()
+
+
+def alone(
+    graph,
+    mode: str,
+    model: dict,
+    steps: int = 10,
+    wide: bool = False,
+    watch: Callable[[Any], None] | None = None,
+    **train,
+) -> Reference:
+    """Train some steps on one device; `watch` is given the state after each."""
     config = setting(graph, mode, (1, 1), model, train)
     engine = make_engine(config, graph)
     state, gradients, losses = engine.shard(initial(engine.trainer, wide)), {}, []
@@ -237,6 +266,8 @@ def alone(graph, mode: str, model: dict, steps: int = 10, wide: bool = False, **
         state, loss = engine.step(state, batch)
         losses.append(float(loss))
         gradients = gradients or first_gradients(engine.gather(state))
+        if watch:
+            watch(engine.gather(state))
     state = engine.gather(state)
     counts = {t: np.asarray(table.count) for t, table in state.tables.items()}
     return Reference(np.array(losses), gradients, counts, named(state))
@@ -246,6 +277,24 @@ def rounding(reference: Reference) -> set[str]:
     """The arrays whose first gradient is zero but for rounding: Adam steps along it as far as along any other."""
     small = ROUNDING * reference.losses[0]
     return {name for name, gradient in reference.gradients.items() if 0 < norm([gradient]) < small}
+
+
+def faint(graph, mode: str, model: dict, steps: int, **train) -> tuple[int, int]:
+    """Of how many arrays rounding decides where a number goes, and how many there are: on one device, in float64.
+
+    There Adam's first moment is, after some step, not zero but under `FAINT`; unless the gradient was larger before, what it
+    is divided by is as small.
+    """
+    found: set[str] = set()
+
+    def watch(state) -> None:
+        moments = first_gradients(state)
+        least = FAINT * norm(moments.values())
+        found.update(name for name, leaf in moments.items() if np.any((leaf != 0) & (np.abs(leaf) < least)))
+
+    with floats(wide=True):
+        every = alone(graph, mode, model, steps, True, watch, **train).state
+    return len(found), len(every)
 
 
 def drifted(state: dict, reference: Reference) -> float:

@@ -13,7 +13,7 @@ from hetjax.sampling.sampler import ALL
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import setup
 from hetjax.system.errors import InputError
-from tests.support.equivalence import Errors, alone, apart, floats, on_mesh, rounding, setting, weighted
+from tests.support.equivalence import Errors, alone, apart, faint, floats, on_mesh, rounding, setting, weighted
 
 MODELS = ("rgcn", "rgat", "hgt, joint", "hgt, relation", "own")
 OTHERS = ("gcn", "sage", "gin", "gat", "gatv2", "gcn, decoupled", "rgcn, decoupled", "rgat, decoupled")
@@ -216,8 +216,7 @@ def found(case: Case, ways: Sequence[str] = WAYS) -> Iterator[tuple[str, Errors 
     None where a mesh has more partitions or replicas than there is work, and where every gradient is zero but for rounding.
     """
     with floats(wide=True):  # in the threads of samplers too
-        # Neither of these is of the rows that a batch does not read.
-        alike = case.train | {"l2": 0.0, "weight_decay": 0.0, "fanout": (ALL,) * case.model["layers"], "batch_size": 99}
+        alike = _alike(case)
         whole = alone(case.graph, "full", case.model, STEPS, True, **alike)
         reference = alone(case.graph, case.mode, case.model, STEPS, True, **case.train)
         if any(
@@ -230,6 +229,17 @@ def found(case: Case, ways: Sequence[str] = WAYS) -> Iterator[tuple[str, Errors 
         for name, (mesh, options) in MESHES.items():
             if name in ways:
                 yield name, _on(reference, case, mesh, options)
+
+
+def undecided(case: Case, way: str) -> tuple[int, int]:
+    """Of how many arrays rounding decides where a number goes, by `faint`, in what a way is compared with; and of how many in all."""
+    mode, train = ("full", _alike(case)) if way == WHOLE else (case.mode, case.train)
+    return faint(case.graph, mode, case.model, STEPS, **train)
+
+
+def _alike(case: Case) -> dict[str, Any]:
+    """Options with which mini-batches are the whole graph: neither penalty is of the rows that a batch does not read."""
+    return case.train | {"l2": 0.0, "weight_decay": 0.0, "fanout": (ALL,) * case.model["layers"], "batch_size": 99}
 
 
 def _on(reference, case: Case, mesh: tuple, options: dict) -> Errors | None:
