@@ -1,6 +1,7 @@
 """Node regression: exact under every strategy, in the unit of the labels, with a line for labels that are no numbers."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,12 +11,14 @@ import hetjax
 from hetjax.doctor.graph import odd
 from hetjax.doctor.leakage import leakage
 from hetjax.graph import store
+from hetjax.inference.restored import restore
 from hetjax.options.config import Config, Task
 from hetjax.system.errors import InputError
 from hetjax.tasks.node_regression import NodeRegression
 from tests.support.equivalence import compare, few
 from tests.support.graphs import random_graph
 
+EMPTY = np.empty(0, np.int32)
 EDGES = {("author", "writes", "paper"): None, ("paper", "cites", "paper"): None}
 
 
@@ -133,3 +136,32 @@ def test_a_task_of_ones_own_resumes_and_predicts(tmp_path):
     assert [row for row in rows[1] if "validation_mae" in row] == [row for row in rows[0] if "validation_mae" in row]
     found, test = resumed.predict(), graph.splits["test"]
     assert np.mean(np.abs(found.classes[test] - graph.labels[test])) == pytest.approx(resumed.summary["test_mae"])
+
+
+def test_frames_and_networkx_take_numbers_and_give_them_back():
+    graph = numbers()
+    for there, back in ((hetjax.to_pandas, lambda parts: hetjax.from_pandas(*parts, numbers=True)),
+                        (hetjax.to_networkx, lambda one: hetjax.from_networkx(one, numbers=True))):  # fmt: skip
+        again = back(there(graph))
+        np.testing.assert_array_equal(again.labels, graph.labels)
+        assert again.numeric
+    with pytest.raises(InputError, match="numbers to predict are given with numbers=True"):
+        hetjax.from_pandas(*hetjax.to_pandas(graph))
+
+
+def test_another_graph_is_predicted_with_its_numbers_or_without_and_not_with_classes(tmp_path):
+    graph = numbers()
+    run = hetjax.train(graph, tmp_path / "run", task="node_regression", epochs=2, mode="full", layers=1, recipe="none")
+    expected = run.predict().values
+    np.testing.assert_array_equal(run.predict(graph=numbers()).values, expected)
+    unlabelled = replace(graph, labels=np.full_like(graph.labels, np.nan), splits=dict.fromkeys(graph.splits, EMPTY))
+    np.testing.assert_array_equal(run.predict(graph=unlabelled).values, expected)
+    assert hetjax.load(tmp_path / "run").class_names == []
+    names = hetjax.from_arrays(
+        dict.fromkeys(EDGES, ([0], [0])), {"paper": graph.features["paper"]}, {"paper": ["a", "b"] * 30}
+    )
+    with pytest.raises(InputError, match="labels are classes, and numbers in the graph that was trained on"):
+        run.predict(graph=names)
+    assert "not finished" not in restore(tmp_path / "run").chosen
+    (tmp_path / "run" / "summary.json").unlink()
+    assert "of a run that is not finished: 2 epochs so far" in restore(tmp_path / "run").chosen

@@ -174,7 +174,9 @@ def _whole(column: pa.Array, place: str) -> pa.Array:
     wrong = present & ~(np.isfinite(numbers) & (np.abs(numbers) < EXACT) & (numbers == np.round(numbers)))
     if wrong.any():
         node = int(np.argmax(wrong))
-        raise InputError(f"{place}: {numbers[node]} of node {node} is no class: classes are whole numbers or texts")
+        raise InputError(
+            f"{place}: {numbers[node]} of node {node} is no class: classes are whole numbers or texts; numbers to predict are given with numbers=True"
+        )
     return pa.array(np.where(present, numbers, 0).astype(np.int64), mask=~present)
 
 

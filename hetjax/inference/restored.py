@@ -31,6 +31,7 @@ from hetjax.sharding.strategy import setup
 from hetjax.sharding.trainer import Trainer
 from hetjax.system import backend
 from hetjax.system.errors import InputError, short
+from hetjax.system.logs import counted
 from hetjax.system.mapped import mapped, on_host
 from hetjax.tasks import known_labels, stacking
 from hetjax.tasks.class_names import with_classes
@@ -275,6 +276,8 @@ def best_state(workdir: Path, trainer: Trainer, seed: int, graph: str) -> tuple[
         raise InputError(f"{workdir}: was trained on another graph: {progress['graph']} != {graph}")
     best = progress["best"]
     words = f"as after epoch {best['epoch']}, the best in validation" if best else "as of the last checkpoint"
+    if not (workdir / "summary.json").exists():
+        words = f"{words}, of a run that is not finished: {counted(progress['epoch'], 'epoch')} so far"
     return chosen.state(jax.eval_shape(trainer.init, np.int32(seed))), words, progress
 
 

@@ -84,8 +84,8 @@ class Served:
 
     @property
     def class_names(self) -> list[str]:
-        """A text per class: its name, or its number."""
-        return self.graph.names.class_names(self.graph.schema.classes)
+        """A text per class: its name, or its number; none where numbers are predicted."""
+        return [] if self.graph.numeric else self.graph.names.class_names(self.graph.schema.classes)
 
     @property
     def programs(self) -> int:

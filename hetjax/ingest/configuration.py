@@ -241,7 +241,11 @@ class _Reader:
     def _label(self, entry: Any, place: str) -> Label | None:
         task = entry.get("task_type") if isinstance(entry, dict) else None
         if task not in (None, "classification"):
-            self._unsupported(f"{place}.task_type", f"task {short(repr(task))}", "; classification is")
+            self._unsupported(
+                f"{place}.task_type",
+                f"task {short(repr(task))}",
+                "; classification is, and numbers are read by hetjax.from_arrays",
+            )
             return None
         self._keys(entry, declared.LABEL, ("label_col", "task_type"), place)
         shares = self._several(entry, "split_pct", place, (int, float), SPLIT_PCT)

@@ -57,6 +57,8 @@ def encode(chunks: list[pa.Array], label: Label, explicit: bool = False) -> tupl
     plain = classes == [str(number) for number in range(len(classes))]
     if not plain and not label.classes and all(map(CLASS_NUMBER.fullmatch, classes)):
         log.info(f"{place}: whole numbers are names of {len(classes)} classes: {short(', '.join(classes), 80)}")
+    elif not plain and not label.classes and all(map(_is_numeral, classes)):
+        log.warning(f"{place}: numbers are names of {len(classes)} classes: {short(', '.join(classes), 80)}")
     return numbers, None if plain else ids, classes
 
 

@@ -49,6 +49,7 @@ def from_pandas(
     reverse: bool = False,
     seed: int = 0,
     target: str | None = None,
+    numbers: bool = False,
 ) -> HetGraph:
     """Return a graph of `{type: frame}` and `{relation: frame}`; frames of polars, Arrow tables and dictionaries of columns do too.
 
@@ -66,6 +67,7 @@ def from_pandas(
       splits, reverse, seed: as in `hetjax.from_arrays`, with ids as the frame has them; splits that are given come before
         columns.
       target: the node type to classify, of a graph to predict, whose frame needs no column of labels.
+      numbers: whether the labels are numbers to predict, not classes.
 
     Raises:
       InputError: as `hetjax.from_arrays`; an id twice, or of an edge that is no node's; or no such column.
@@ -97,6 +99,7 @@ def from_pandas(
         reverse,
         seed,
         asked,
+        numbers,
     )
 
 

@@ -27,7 +27,12 @@ KEYS = "type", "x", "y", "split", *MASKS  # of nodes; of edges `relation` and we
 
 @reading("hetjax.from_networkx")
 def from_networkx(
-    graph: Any, splits: Any = None, reverse: bool = False, seed: int = 0, target: str | None = None
+    graph: Any,
+    splits: Any = None,
+    reverse: bool = False,
+    seed: int = 0,
+    target: str | None = None,
+    numbers: bool = False,
 ) -> HetGraph:
     """Return a graph of a `networkx.MultiDiGraph`, or any other of networkx' graphs.
 
@@ -40,6 +45,7 @@ def from_networkx(
       splits, reverse, seed: as in `hetjax.from_arrays`, with the graph's nodes as ids; splits that are given come before
         attributes. An undirected graph gets no reverses, as its edges go both ways.
       target: the node type to classify, of a graph to predict, whose nodes need no `y`.
+      numbers: whether `y` is a number to predict, not a class.
 
     Raises:
       InputError: as `hetjax.from_arrays`; or some nodes of a type have features, and others have none.
@@ -76,6 +82,7 @@ def from_networkx(
         reverse and graph.is_directed(),
         seed,
         asked,
+        numbers,
     )
 
 
@@ -233,7 +240,8 @@ def to_networkx(graph: HetGraph) -> networkx.MultiDiGraph:
         types=list(graph.schema.nodes), relations=list(graph.schema.relations)
     )
     classes = graph.names.class_names(graph.schema.classes)
-    nx_graph.graph["classes"] = classes
+    if not graph.numeric:
+        nx_graph.graph["classes"] = classes
     nodes = {name: [(name, one) for one in back.node_ids(graph, name)] for name in graph.schema.nodes}
     for name, members in nodes.items():
         nx_graph.add_nodes_from(members, type=name)

@@ -27,7 +27,8 @@ EQUAL = {
     "node_classification.label_smoothing": ("smoothing",),
     "train.init_from": ("pretrained", "restore_model_path", "checkpoint", "init_checkpoint"),
     "train.evaluate_every": ("eval_every", "eval_frequency", "check_val_every_n_epoch"),
-    "model.name": ("model_name", "model_type", "model_encoder_type", "arch", "conv", "encoder"),
+    "task.name": ("task",),
+    "model.name": ("model", "model_name", "model_type", "model_encoder_type", "arch", "conv", "encoder"),
     "model.hidden": (
         *("hidden_dim", "hidden_dims", "hidden_size", "hidden_channels", "num_hidden", "n_hidden", "hidden_units"),
         *("hid_dim", "dim", "hidden_layer_sizes"),

@@ -12,7 +12,7 @@ SOME = 10  # classes that a line names
 
 
 def with_classes(place: str, graph: HetGraph, trained: HetGraph) -> HetGraph:
-    """Return a graph whose labels are numbers of the classes that were trained on.
+    """Return a graph whose labels are numbers of the classes that were trained on, or numbers where those are.
 
     Classes may be fewer than in training, and in another order; without any label all nodes are unlabelled. Classes without names are called by their
     numbers.
@@ -22,12 +22,20 @@ def with_classes(place: str, graph: HetGraph, trained: HetGraph) -> HetGraph:
       trained: the graph that was trained on.
 
     Raises:
-      InputError: a label is of a class that training did not have, or only one of the graphs has several labels a node.
+      InputError: a label is of a class that training did not have, or only one of the graphs has several labels a node, or numbers.
     """
     nodes, classes = len(graph.labels), trained.schema.classes
     labelled = np.flatnonzero(graph.labelled(np.arange(nodes)))
-    labels = np.full((nodes, *trained.labels.shape[1:]), UNLABELLED, trained.labels.dtype)
-    if len(labelled):
+    unknown = np.nan if trained.numeric else UNLABELLED
+    labels = np.full((nodes, *trained.labels.shape[1:]), unknown, trained.labels.dtype)
+    if len(labelled) and (graph.numeric or trained.numeric):
+        if graph.numeric != trained.numeric and (
+            graph.multilabel or not trained.numeric or graph.names.classes is not None
+        ):
+            kinds = ["numbers" if one.numeric else "classes" for one in (graph, trained)]
+            raise InputError(f"{place}: labels are {kinds[0]}, and {kinds[1]} in the graph that was trained on")
+        labels[labelled] = graph.labels[labelled]
+    elif len(labelled):
         if graph.multilabel != trained.multilabel:
             several = "several labels a node" if graph.multilabel else "one label a node"
             raise InputError(f"{place}: {several}, unlike the graph that was trained on")

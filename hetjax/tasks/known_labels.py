@@ -20,6 +20,8 @@ def too_few(graph: HetGraph, trained: HetGraph) -> str:
     Args:
       graph: with the classes of training.
     """
+    if trained.numeric:  # numbers are not propagated
+        return ""
     if not len(graph.splits["train"]):
         return "there are no training nodes whose labels could be propagated"
     here, there = (_counts(one) for one in (graph, trained))

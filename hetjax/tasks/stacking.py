@@ -253,5 +253,5 @@ def _relations(archive: Archive, graph: HetGraph | None) -> np.ndarray:
 
 def weighed(weights: Mapping[str, float]) -> str:
     """Return in words what logits are made of, from the weights of the model and of baselines by name."""
-    words = " + ".join(f"{weight:.2f} {name}" for name, weight in weights.items())
+    words = " + ".join(f"{weight:.2f} {name}" for name, weight in weights.items()) or "a constant for each class"
     return words + ("" if "model" in weights else ", and the model has no part in it")
