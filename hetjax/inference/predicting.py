@@ -15,6 +15,7 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.inference.restored import Restored, restore
 from hetjax.kernels import orders
 from hetjax.models.hgnn import Stack
+from hetjax.models.traits import width_made
 from hetjax.options.config import UNBOUNDED
 from hetjax.predict import Options
 from hetjax.processes import digests
@@ -144,7 +145,7 @@ def computed(restored: Restored, embeddings: bool, room: Room | None = None) -> 
 def _computed(restored: Restored, embeddings: bool, room: Room) -> Predictions | None:
     model, graph = restored.model, restored.graph
     nodes, last = len(graph.labels), model.layers[-1]
-    width = last.makes(model.target)
+    width = width_made(last, model.target)
     widths = [model.outputs, *[width] * (1 + embeddings)]
     needed = held_bytes(model, graph) + 2 * 4 * nodes * sum(widths)
     files = room.folder is not None and (room.processes.count > 1 or 0 <= room.memory < needed)
@@ -174,7 +175,7 @@ def held_bytes(model: Stack, graph: HetGraph) -> int:
     """The most bytes of the embeddings of all nodes that are kept at a time: those of a layer, and of the one above."""
     needed = graph.schema.layer_types(model.roots, len(model.layers), model.reads_own)
     sizes = [
-        sum(4 * graph.schema.nodes[t] * layer.makes(t) for t in types)
+        sum(4 * graph.schema.nodes[t] * width_made(layer, t) for t in types)
         for layer, types in zip(model.layers, needed[1:-1])
     ]
     return max((below + above for below, above in zip([0, *sizes], [*sizes, 0])), default=0)

@@ -47,11 +47,12 @@ def with_known(layer: Layer, block: Block, static: Mapping[str, jax.Array]) -> B
       block: of the whole graph, on a device.
       static: features `[nodes, width]` there, per type of which all rows are read as they are, at every step.
     """
-    if not layer.linear_fold:
+    linear_fold = layer.traits.linear_fold
+    if not linear_fold:
         return block
     known: dict[str, Any] = {
         relation.key: Known(
-            jax.jit(layer.linear_fold)(block.adjacency[relation.key], jnp.asarray(static[relation.source], float))
+            jax.jit(linear_fold)(block.adjacency[relation.key], jnp.asarray(static[relation.source], float))
         )
         for relation in layer.relations
         if relation.source in static and _pays(block.adjacency[relation.key], static[relation.source])

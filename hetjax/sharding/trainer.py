@@ -17,8 +17,8 @@ from hetjax.kernels.grouping import with_together
 from hetjax.kernels.tables import RowAdam, Shape, Table
 from hetjax.models import hgnn
 from hetjax.models.dropout import Masks
+from hetjax.models.exchange import Exchange
 from hetjax.models.hgnn import Stack
-from hetjax.models.layer import Exchange
 from hetjax.models.packed import opened
 from hetjax.options.config import Config, Train
 from hetjax.sampling.blocks import Adjacency, Batch, Block

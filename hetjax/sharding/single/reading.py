@@ -38,7 +38,7 @@ class Reads:
     def own(self, t: str) -> int:
         """Of the type's nodes that read their own features, how many there are."""
         rows = self.sample.blocks[0].self_rows
-        if t not in rows or not (t in self.layer.selves or self.layer.reads_target):
+        if t not in rows or not (t in self.layer.selves or self.layer.traits.reads_target):
             return 0
         return self.rows(t) if (own := rows[t]) is None else len(own)
 
@@ -53,7 +53,7 @@ class Reads:
 
         def work(key: str) -> Work:
             shape = rows, edges[key].targets, len(edges[key].indices), width, layer.features
-            attention = (0, 1) if key in self.alone else (getattr(layer, "heads", 0), layer.products)
+            attention = (0, 1) if key in self.alone else (layer.traits.heads, layer.traits.products)
             return Work(*shape, *attention, trained=True, grouped=False)
 
         return {key: work(key) for key in self.relations(t)}
@@ -63,7 +63,7 @@ class Reads:
         works = self.works(t, rows, self.graph.features[t].shape[1])
         others = {key: own for key, own in works.items() if key not in self.alone}
         apart = orders.least({key: works[key] for key in works.keys() - others}, False)
-        return apart + orders.least(others, self.layer.shares_products)
+        return apart + orders.least(others, self.layer.traits.shared_inputs is not None)
 
     def copied(self, t: str) -> float:
         """Of the relations with zeros, where the rows that the batch reads are copied first."""
@@ -99,7 +99,7 @@ def without_zeros(setup: Setup) -> frozenset[str]:
     def pays(t: str, share: float) -> bool:
         read, own = reads.rows(t), reads.own(t)
         numbers = 2 * graph.features[t].shape[1] * reads.layer.features  # there, and the gradient of the matrix
-        if model.transforms or not reads.layer.products:
+        if model.transforms or not reads.layer.traits.products:
             return (read if picked else nodes[t]) * share * costs.move < read * costs.multiply
         rows, others = (read, own) if picked else (nodes[t], nodes[t] if own else 0)
         apart = reads.sparse(t, rows, share) + others * numbers * share * costs.move
@@ -116,7 +116,7 @@ def gathered(setup: Setup, in_place: Iterable[str]) -> frozenset[str]:
     Args:
       in_place: the types that could be read in place.
     """
-    if setup.regime.whole or not setup.trainer.model.layers[0].products or not in_place:
+    if setup.regime.whole or not setup.trainer.model.layers[0].traits.products or not in_place:
         return frozenset()
     reads, nodes = Reads(setup), setup.graph.schema.nodes
     return frozenset(t for t in in_place if reads.relations(t) and reads.copied(t) < WORTH * reads.dense(t, nodes[t]))

@@ -90,7 +90,7 @@ def targets_of(block: Block, sources: Mapping[str, int]) -> dict[str, int]:
 def folded_alone(setup: Setup, features: Features, depth: int, known_sums: bool) -> set[str]:
     """The types of which a layer of the whole graph folds no relations together."""
     model = setup.trainer.model
-    summed = features.static if known_sums and not depth and model.layers[0].linear_fold else ()
+    summed = features.static if known_sums and not depth and model.layers[0].traits.linear_fold else ()
     return {*model.sparse(depth, features.static), *summed}
 
 
