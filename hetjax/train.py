@@ -36,7 +36,7 @@ from hetjax.graph.sizes import abstract_graph, in_shape_alone, sizes
 from hetjax.graph.statistics import of_no_node
 from hetjax.inference.warm import Warm, warm_start
 from hetjax.kernels import calibration, orders
-from hetjax.kernels.orders import Costs
+from hetjax.kernels.cost_model import CostModel, Costs, usual
 from hetjax.models import precompile
 from hetjax.options.config import Config, Mesh, as_dict, data_path, flat
 from hetjax.partition import Partitioning, read, save
@@ -129,10 +129,7 @@ def trained(config: Config, strategy: Strategy, workdir: Workdir, processes: Pro
     """Train to the end, and as often from where the guard goes back to; returns the results."""
     lowered = 0
     while True:
-        with (
-            orders.restored(),
-            contextlib.closing(prepare(config, strategy, workdir, processes, lowered, ahead)) as run,
-        ):
+        with contextlib.closing(prepare(config, strategy, workdir, processes, lowered, ahead)) as run:
             try:
                 loop(run)
             except FloatingPointError as error:
@@ -170,10 +167,10 @@ def prepare(
     checkpoints = Checkpoints(workdir.file("checkpoints"))
     checkpoint, done = progress.newest(checkpoints, processes, log.warning)
     done.lowered = max(lowered, done.lowered)
-    count_orders(config, done, checkpoint, processes)
+    costs = count_orders(config, done, checkpoint, processes)
     if processes.count == 1:
         precompile.after_measuring("heads" in models.takes(config.model.name))
-    run_setup = setup(guard.lowered(config, done.lowered), graph, processes, workdir.path)
+    run_setup = setup(guard.lowered(config, done.lowered), graph, processes, workdir.path, costs)
     folder = workdir.file(strategy.partition_name(config))
     partitioning = strategy.partition(run_setup, folder)
     if partitioning is not None:
@@ -213,16 +210,17 @@ def prepare(
     return Run(*made, rises=meters.Rises(done.recent), reported=done.epoch, baselines=compared)
 
 
-def count_orders(config: Config, done: Progress, checkpoint: Checkpoint | None, processes: ProcessGroup) -> None:
-    """Let orders be counted with what they cost on this machine, or on that where the run began."""
+def count_orders(config: Config, done: Progress, checkpoint: Checkpoint | None, processes: ProcessGroup) -> CostModel:
+    """Return the cost model of a run, with the costs of orders on this machine, or on that where the run began."""
     if not done.costs:
-        usual = Costs() if checkpoint else orders.usual()  # one that does not say was written before they were kept
+        constants = Costs() if checkpoint else usual().orders  # an older checkpoint has no costs
         fresh = config.train.order_costs == "measured" and not checkpoint
-        done.costs = list(calibration.order_costs(processes) if fresh else usual)
-    orders.use(orders.kept(done.costs))
+        done.costs = list(calibration.order_costs(processes) if fresh else constants)
+    costs = orders.kept(done.costs)
     if processes.first:
-        words = ", ".join(f"{name} {cost:.2g}" for name, cost in orders.costs()._asdict().items())
+        words = ", ".join(f"{name} {cost:.2g}" for name, cost in costs._asdict().items())
         log.debug(f"orders are counted with these costs, in nanoseconds: {words}")
+    return CostModel(costs)
 
 
 def open_graph(config: Config, strategy: Strategy, ahead: Ahead | None = None) -> HetGraph:

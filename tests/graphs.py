@@ -4,6 +4,8 @@ import numpy as np
 
 from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.schema import Relation, Schema
+from hetjax.kernels import cost_model
+from hetjax.kernels.cost_model import CostModel, Costs
 from hetjax.options.config import Config
 from hetjax.sharding.evaluate import ReadOut
 from hetjax.sharding.strategy import Engine
@@ -72,6 +74,11 @@ def in_chunks(engine, state, ids):
     """The logits of some nodes by one device, so many edges at a time."""
     embeddings = Engine.embed(engine, state, {engine.trainer.model.target: ids})
     return engine.read_out(engine.params(state), embeddings, None)
+
+
+def set_costs(monkeypatch, costs: Costs) -> None:
+    """Let orders be counted with other costs than the usual ones."""
+    monkeypatch.setattr(cost_model, "usual", lambda: CostModel(costs))
 
 
 def trainer_of(graph, config, steps=1):

@@ -13,7 +13,6 @@ from hetjax.cache.mapped import portions
 from hetjax.graph.carry import NewNodes
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.inference.restored import Restored, restore
-from hetjax.kernels import orders
 from hetjax.models.hgnn import Stack
 from hetjax.models.traits import width_made
 from hetjax.options.config import UNBOUNDED
@@ -137,13 +136,7 @@ def devices_of(count: int) -> Sequence[jax.Device] | None:
 
 def computed(restored: Restored, embeddings: bool, room: Room | None = None) -> Predictions | None:
     """The predictions, in process 0; None in the others."""
-    with orders.restored():
-        orders.use(restored.costs)
-        return _computed(restored, embeddings, room or Room())
-
-
-def _computed(restored: Restored, embeddings: bool, room: Room) -> Predictions | None:
-    model, graph = restored.model, restored.graph
+    model, graph, room = restored.model, restored.graph, room or Room()
     nodes, last = len(graph.labels), model.layers[-1]
     width = width_made(last, model.target)
     widths = [model.outputs, *[width] * (1 + embeddings)]

@@ -10,6 +10,7 @@ import jax
 
 from hetjax.graph.schema import Relation, Schema
 from hetjax.kernels import partials
+from hetjax.kernels.cost_model import CostModel, using
 from hetjax.kernels.linear import Dense
 from hetjax.kernels.partials import Attention, Monoid
 from hetjax.kernels.sparse import SparseRows
@@ -131,6 +132,7 @@ class Stack(nn.Module):
       feature_init: `unit`: learnable features start as normal rows of unit norm; `glorot`: as the rows of a type's Glorot
         matrix, which are longer the fewer there are.
       decoupled: the dense layers that come before the first layer, of a decoupled model.
+      costs: the cost model that applies while the model is traced; None: the current one.
     """
 
     layers: tuple[Layer, ...]
@@ -142,6 +144,13 @@ class Stack(nn.Module):
     input_projection: int = 0
     feature_init: str = "unit"
     decoupled: DenseOptions | None = None
+    costs: CostModel | None = None
+
+    @nn.nowrap
+    def apply(self, *args: Any, **kwargs: Any) -> Any:
+        """Apply the model as `flax.linen.Module.apply` does, with its cost model."""
+        with using(self.costs):
+            return super().apply(*args, **kwargs)
 
     @property
     def target(self) -> str:

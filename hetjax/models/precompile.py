@@ -7,6 +7,7 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.kernels import adamw, folded_attention_kernels, native, orders
 from hetjax.kernels import neighbour_sums as kernels
 from hetjax.kernels import table_rows as rows
+from hetjax.kernels.cost_model import using
 from hetjax.kernels.grouping import FEWEST, shape_of
 from hetjax.kernels.orders import Work
 from hetjax.kernels.products import multiply_turned
@@ -60,7 +61,9 @@ def before_evaluating(model: Stack, graph: HetGraph, nodes: int, sparse: Contain
         parts = [1.0] * len(model.layers)  # of the nodes of those types that are evaluated
         parts[-1] = nodes / graph.schema.nodes[model.target]
         given = [sparse] + [()] * (len(model.layers) - 1)
-        if any(_folds_first(*at, graph) for at in zip(model.layers, needed, parts, given)):
+        with using(model.costs):
+            needs_kernel = any(_folds_first(*at, graph) for at in zip(model.layers, needed, parts, given))
+        if needs_kernel:
             native.expect(folded_attention_kernels.attend)
 
 

@@ -1,6 +1,7 @@
 """How the first layer reads static features, by what that costs: without zeros, and in mini-batches in place or the rows of the batch alone."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from hetjax.kernels import native, orders, sparse
 from hetjax.kernels.orders import Work
@@ -27,7 +28,7 @@ class Reads:
     """What the first layer makes of a type's features costs, in a batch of the first training nodes, by how they are read."""
 
     def __init__(self, setup: Setup):
-        self.layer, self.graph = setup.trainer.model.layers[0], setup.graph
+        self.layer, self.graph, self.costs = setup.trainer.model.layers[0], setup.graph, setup.costs
         self.sample = first_batch(setup)
         self.alone = one_edge([self.layer], self.graph)[0]
 
@@ -62,21 +63,21 @@ class Reads:
         """Of the relations with zeros, where so many sources are in place."""
         works = self.works(t, rows, self.graph.features[t].shape[1])
         others = {key: own for key, own in works.items() if key not in self.alone}
-        apart = orders.least({key: works[key] for key in works.keys() - others}, False)
-        return apart + orders.least(others, self.layer.traits.shared_inputs is not None)
+        apart = orders.least({key: works[key] for key in works.keys() - others}, False, self.costs)
+        return apart + orders.least(others, self.layer.traits.shared_inputs is not None, self.costs)
 
     def copied(self, t: str) -> float:
         """Of the relations with zeros, where the rows that the batch reads are copied first."""
         rows = self.rows(t)
-        return self.dense(t, rows) + orders.costs().copy * rows * self.graph.features[t].shape[1]
+        return self.dense(t, rows) + self.costs.orders.copy * rows * self.graph.features[t].shape[1]
 
     def sparse(self, t: str, rows: int, share: float) -> float:
         """Of the relations without zeros, where so many sources are multiplied, and a share of their numbers is not zero: each is read as one at an edge is.
 
         Edges are grouped by source outside the program then (`single.strategy.make_batches`).
         """
-        costs, width = orders.costs(), share * self.graph.features[t].shape[1]
-        entry = costs._replace(multiply=costs.move, group=0)
+        costs, width = self.costs.orders, share * self.graph.features[t].shape[1]
+        entry = replace(self.costs, orders=costs._replace(multiply=costs.move, group=0))
         return sum(orders.multiplied_first(work, entry) for work in self.works(t, rows, width).values())
 
 
@@ -86,7 +87,7 @@ def without_zeros(setup: Setup) -> frozenset[str]:
     In mini-batches hetjax's kernels multiply the rows that a batch reads (`models.sums_at`). Without these, and where dropout draws
     masks for all entries, all rows are multiplied at every step: then a batch has to read enough.
     """
-    model, graph, costs = setup.trainer.model, setup.graph, orders.costs()
+    model, graph, costs = setup.trainer.model, setup.graph, setup.costs.orders
     shares = {t: density(graph.features[t]) for t in model.multiplied & graph.features.keys()}
     shares = {t: share for t, share in shares.items() if share <= sparse.DENSEST}
     if setup.regime.whole:

@@ -98,7 +98,7 @@ def known(setup: Setup, features: Features, blocks: tuple[Block, ...]) -> tuple[
     """The blocks of the whole graph; of what never changes the first layer's sums, in place of edges."""
     read = {t: features.static[t] for t in features.static.keys() & read_in_place(setup, features)}
     static = {t: matrix for t, matrix in read.items() if not isinstance(matrix, SparseRows)}
-    return with_known(setup.trainer.model.layers[0], blocks[0], static), *blocks[1:]
+    return with_known(setup.trainer.model.layers[0], blocks[0], static, setup.costs.orders), *blocks[1:]
 
 
 def make_batches(setup: Setup, features: Features, to_device: Callable[[Batch], Any]) -> SingleBatches:

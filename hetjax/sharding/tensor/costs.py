@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
+from hetjax.kernels.cost_model import current
 from hetjax.models.layer import Layer
 from hetjax.models.traits import Traits
 from hetjax.sharding.tensor.columns import slice_of
@@ -189,4 +190,4 @@ def first(layer: Layer, relation: Relation, graph: HetGraph, parts: int, kept: f
     rows, targets = (max(1, slice_of(graph.schema.nodes[t], parts)) for t in (relation.source, relation.target))
     work, width = (rows, targets, graph.relations[relation].edges / parts), layer.widths[relation.source]
     sent = 0 if relation.source in kept else rows, targets
-    return width < parts or sooner(work, sent, width, layer.features)
+    return width < parts or sooner(current(), work, sent, width, layer.features)
