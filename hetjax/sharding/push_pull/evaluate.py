@@ -50,8 +50,8 @@ class PushEvaluator:
         """
         evaluator, given = self.evaluator, jax.tree.map(to_host, params)
         if len(self.model.layers) == 1:
-            makes = self.model.layers[0].makes
-            rooms = {t: evaluator.kept.rows((len(ids), makes(t))) for t, ids in nodes.items()}
+            layer = self.model.layers[0]
+            rooms = {t: evaluator.kept.rows((len(ids), width_made(layer, t))) for t, ids in nodes.items()}
             return {t: self._layer(params, rows, t, ids, rooms[t]) for t, ids in sorted(nodes.items())}
         targets = sorted(evaluator.targets(0, nodes).items())  # in all processes the same order
         x = {t: self._layer(params, rows, t, ids, evaluator.rows(0, t, ids)) for t, ids in targets}
