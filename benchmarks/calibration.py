@@ -13,7 +13,7 @@ if __name__ == "__main__":
     runtime.prepare()
 
 from hetjax.kernels import calibration
-from hetjax.kernels.orders import Costs
+from hetjax.kernels.cost_model import Costs
 
 OUT = Path(__file__).parent / "results" / "calibration.md"
 

@@ -29,6 +29,7 @@ import numpy as np
 from tqdm import tqdm
 
 from hetjax.kernels import calibration, orders
+from hetjax.kernels.cost_model import CostModel, using, usual
 from hetjax.kernels.linear import fold_product
 from hetjax.kernels.partials import attended
 from hetjax.kernels.segment import multiply_first, neighbour_mean
@@ -167,12 +168,12 @@ def main() -> None:
         for model in options.models
         for n in rng.permutation(len(grid))[: options.shapes]
     ]
-    if options.measured:
-        orders.use(calibration.scaled(calibration.measure()))
-    for pick in tqdm(picks, unit="shape"):
-        cells.append(compared(*pick, options.rounds))
+    model = CostModel(calibration.scaled(calibration.measure())) if options.measured else usual()
+    with using(model):
+        for pick in tqdm(picks, unit="shape"):
+            cells.append(compared(*pick, options.rounds))
     found = table(cells, options.least)
-    costs = ", ".join(f"{name} {cost:.3g}" for name, cost in orders.costs()._asdict().items())
+    costs = ", ".join(f"{name} {cost:.3g}" for name, cost in model.orders._asdict().items())
     about = f"jax {jax.__version__}, {jax.devices()[0].device_kind}; costs: {costs}; " + "; ".join(
         f"{name} {', '.join(f'{n:,}' for n in getattr(options, name))}" for name in GRID
     )

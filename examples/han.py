@@ -19,11 +19,12 @@ from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.kernels import partials
-from hetjax.kernels.partials import Attention, Monoid
+from hetjax.kernels.partials import Attention
 from hetjax.metapaths import composed, metapaths
 from hetjax.models.dropout import NodeMasks, dropped
 from hetjax.models.layer import Layer
 from hetjax.models.rgat import RelationAttention
+from hetjax.models.traits import Traits
 from hetjax.options.command_line import parse, run_command
 from hetjax.options.config import Data
 from hetjax.sampling.blocks import Adjacency
@@ -44,8 +45,7 @@ class HAN(Layer):
     heads: int = 8
     dropout: float = 0.0
     attention_dropout: float = 0.0
-    self_term = False
-    reads_weights = False
+    traits = Traits(monoid=partials.SOFTMAX, self_term=False, reads_weights=False)
 
     def setup(self):
         self.along = {
@@ -53,10 +53,6 @@ class HAN(Layer):
             for r in self.relations
         }
         self.hidden, self.score = nn.Dense(ATTENTION), nn.Dense(1, use_bias=False)
-
-    @property
-    def monoid(self) -> Monoid:
-        return partials.SOFTMAX
 
     def relation(
         self, relation: Relation, adjacency: Adjacency, sources: Any, targets: Any, masks: NodeMasks | None
@@ -67,8 +63,8 @@ class HAN(Layer):
         factor = jnp.exp(logit - largest)
         return Attention(largest, factor, factor[..., None] * z[:, None])
 
-    def finish(self, node_type: str, partial: Any, targets: jax.Array, masks: NodeMasks | None) -> jax.Array:
-        return dropped(self.total(partial, targets), self.dropout, masks, self.path)
+    def finish(self, node_type: str, total: jax.Array, targets: jax.Array, masks: NodeMasks | None) -> jax.Array:
+        return dropped(total, self.dropout, masks, self.path)
 
 
 def joined(graph: HetGraph, hops: int) -> HetGraph:

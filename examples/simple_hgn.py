@@ -16,15 +16,29 @@ import jax.numpy as jnp
 from hetjax.graph.schema import Relation
 from hetjax.kernels import partials
 from hetjax.kernels.attention import attend
-from hetjax.kernels.partials import Attention, Monoid
+from hetjax.kernels.partials import Attention
 from hetjax.models.dropout import NodeMasks, dropped, edge_keep_mask
-from hetjax.models.layer import LOCAL, Exchange, Layer
+from hetjax.models.exchange import Exchange
+from hetjax.models.layer import Layer
+from hetjax.models.traits import Traits
 from hetjax.sampling.blocks import Adjacency
 from hetjax.system.errors import InputError
 
 SLOPE = 0.05  # of the leaky ReLU below zero, as in the authors' code
 EDGES = 64  # width of the embeddings of relations, as there
 LOOP = "loop"
+
+
+def projected(layer: "SimpleHGN", node_type: str, sources: jax.Array) -> jax.Array:
+    """Return `W h_u`, `[S, heads, d]`, which all relations out of a type read."""
+    return layer.matrix(sources)
+
+
+def target_scores(
+    layer: "SimpleHGN", node_type: str, targets: jax.Array, relations: Sequence[Relation], exchange: Exchange
+) -> jax.Array:
+    """Return `t . W h_v`, `[T, heads]`, which all relations into a type read."""
+    return jnp.einsum("thd,hd->th", layer.matrix(targets), layer.towards[1])
 
 
 class SimpleHGN(Layer):
@@ -44,7 +58,7 @@ class SimpleHGN(Layer):
     dropout: float = 0.0
     attention_dropout: float = 0.0
     logits: bool = False
-    reads_weights = False
+    traits = Traits(monoid=partials.SOFTMAX, reads_weights=False, source_inputs=projected, target_inputs=target_scores)
 
     def setup(self):
         if len(set(self.widths.values())) > 1:
@@ -68,18 +82,6 @@ class SimpleHGN(Layer):
         """What a relation, or the loop, adds to the logits of its edges, `[1, heads]`."""
         return jnp.einsum("hd,hd->h", self.edge_matrix(self.edge[name]), self.edge_vector)[None]
 
-    @property
-    def monoid(self) -> Monoid:
-        return partials.SOFTMAX
-
-    def prepare(self, node_type: str, sources: jax.Array) -> jax.Array:
-        return self.matrix(sources)
-
-    def ask(
-        self, node_type: str, targets: jax.Array, relations: Sequence[Relation], exchange: Exchange = LOCAL
-    ) -> jax.Array:
-        return jnp.einsum("thd,hd->th", self.matrix(targets), self.towards[1])
-
     def relation(
         self, relation: Relation, adjacency: Adjacency, sources: Any, targets: Any, masks: NodeMasks | None
     ) -> Attention:
@@ -96,9 +98,8 @@ class SimpleHGN(Layer):
         factor = jnp.exp(logit - largest)
         return Attention(largest, factor, factor[..., None] * value)
 
-    def finish(self, node_type: str, partial: Any, targets: jax.Array, masks: NodeMasks | None) -> jax.Array:
-        h = self.total(partial, targets)
-        h = h + self.residual(targets) if self.residual else h
+    def finish(self, node_type: str, total: jax.Array, targets: jax.Array, masks: NodeMasks | None) -> jax.Array:
+        h = total + self.residual(targets) if self.residual else total
         if self.logits:
             return h / jnp.maximum(jnp.linalg.norm(h, axis=1, keepdims=True), 1e-12)
         return dropped(nn.elu(h), self.dropout, masks, self.path)

@@ -29,7 +29,6 @@ from tqdm import tqdm
 from hetjax import models
 from hetjax.checkpoints.checkpoint import Checkpoints
 from hetjax.datasets.load import Ahead
-from hetjax.kernels import orders
 from hetjax.models import precompile
 from hetjax.options.config import Config, as_dict, flat
 from hetjax.processes import digests
@@ -116,10 +115,7 @@ def trained(config: Config, strategy: Strategy, workdir: Workdir, processes: Pro
     """Train to the end, and as often from where the guard goes back to; returns the results."""
     lowered = 0
     while True:
-        with (
-            orders.restored(),
-            contextlib.closing(prepare(config, strategy, workdir, processes, lowered, ahead)) as run,
-        ):
+        with contextlib.closing(prepare(config, strategy, workdir, processes, lowered, ahead)) as run:
             try:
                 loop(run)
             except FloatingPointError as error:

@@ -24,7 +24,7 @@ from hetjax.kernels.folded_attention import attend_folded
 from hetjax.kernels.native import platforms
 from hetjax.kernels.partials import Attention
 from hetjax.kernels.segment import neighbour_sum
-from hetjax.models import hgnn, hgt, rgat
+from hetjax.models import aggregate, hgnn, hgt, rgat
 from hetjax.models.hgt import HGTLayer
 from hetjax.models.rgat import RGATLayer
 from hetjax.options import owners
@@ -52,7 +52,7 @@ def setting(graph, layer_class, **options):
     widths = {"paper": WIDTH, "author": 4, "venue": 5, "topic": WIDTH, "ghost": 3}
     x = {name: jnp.asarray(rng.standard_normal((graph.schema.nodes[name], width))) for name, width in widths.items()}
     relations = tuple(relation for relation in graph.schema.relations if relation.target in TYPES)
-    selves = TYPES if layer_class.self_term else ()
+    selves = TYPES if layer_class.traits.self_term else ()
     layer = layer_class(relations, selves, TYPES, widths, WIDTH, heads=HEADS, **options)
     block = whole_graph(graph, [graph.schema.target], 2)[0]
     params = jax.eval_shape(layer.init, jax.random.key(0), block, x)
@@ -191,10 +191,12 @@ def test_large_logits_are_finite(case):
 def test_partial_attention_merges_to_the_whole(graph):
     """Softmax over all relations is the same wherever each relation was folded, and in whatever order they combine."""
     layer, block, params, x = setting(graph, HGTLayer)
-    own = layer.own_embeddings(block, x)
+    own = aggregate.own_embeddings(block, x)
 
     def folded(part):
-        return jax.jit(lambda *given: part.apply(*given, layer.targets, method="fold_relations"))(params, block, x, own)
+        return jax.jit(lambda *given: part.apply(*given, layer.targets, method=aggregate.aggregate))(
+            params, block, x, own
+        )
 
     whole = folded(layer)
     for cut in (1, 3):

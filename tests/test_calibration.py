@@ -12,12 +12,12 @@ import pytest
 from hetjax.checkpoints.progress import Progress, check_progress
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
-from hetjax.kernels import calibration, folded_attention_kernels, native, orders
+from hetjax.kernels import calibration, folded_attention_kernels, native
 from hetjax.kernels import neighbour_sums as kernels
 from hetjax.kernels.calibration import REFERENCE, scaled
+from hetjax.kernels.cost_model import ACCELERATOR, CostModel, Costs, current, usual
 from hetjax.kernels.grouping import FEWEST
 from hetjax.kernels.native import operations
-from hetjax.kernels.orders import Costs
 from hetjax.models import precompile
 from hetjax.options import owners
 from hetjax.options.config import Config, Train
@@ -28,12 +28,6 @@ from hetjax.training.order_costs import count_orders, order_costs
 from tests.support.models import evaluated, readout, trainer_of
 
 SLOWER = REFERENCE | {"move": 2 * REFERENCE["move"]}
-
-
-@pytest.fixture(autouse=True)
-def usual_after():
-    with orders.restored():
-        yield
 
 
 @pytest.fixture
@@ -160,17 +154,14 @@ def test_a_folder_that_cannot_be_written(measured, tmp_path):
 
 def test_a_run_goes_on_with_what_it_began_with(measured):
     begun = Progress()
-    count_orders(Config(), begun, None, ProcessGroup())
-    assert orders.costs() == scaled(SLOWER) and len(measured) == 1
+    assert count_orders(Config(), begun, None, ProcessGroup()) == CostModel(scaled(SLOWER)) and len(measured) == 1
     saved = json.loads(json.dumps(begun.__dict__))
     check_progress(saved | {"metrics_bytes": 0})
-    orders.use(Costs())
-    count_orders(Config(train=Train(order_costs="usual")), Progress(**saved), None, ProcessGroup())
-    assert orders.costs() == scaled(SLOWER)
+    goes_on = count_orders(Config(train=Train(order_costs="usual")), Progress(**saved), None, ProcessGroup())
+    assert goes_on == CostModel(scaled(SLOWER))
     older = Progress(**saved | {"costs": saved["costs"][:-1]})  # of before `far` was counted
     check_progress(vars(older) | {"metrics_bytes": 0})
-    count_orders(Config(), older, None, ProcessGroup())
-    assert orders.costs() == scaled(SLOWER)._replace(far=0)
+    assert count_orders(Config(), older, None, ProcessGroup()).orders == scaled(SLOWER)._replace(far=0)
     with pytest.raises(ValueError, match="costs are 1 numbers"):
         check_progress(saved | {"costs": [1.0]})
 
@@ -179,15 +170,13 @@ def test_a_run_goes_on_with_what_it_began_with(measured):
 def test_an_accelerator_is_not_measured_and_has_costs_of_its_own(monkeypatch, measured, asked):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     begun = Progress()
-    count_orders(Config(train=Train(order_costs=asked)), begun, None, ProcessGroup())
-    assert orders.costs() == orders.ACCELERATOR and begun.costs == list(orders.ACCELERATOR) and not measured
+    found = count_orders(Config(train=Train(order_costs=asked)), begun, None, ProcessGroup())
+    assert found == CostModel(ACCELERATOR) and begun.costs == list(ACCELERATOR) and not measured
     check_progress(vars(begun) | {"metrics_bytes": 0})
-    orders.use(None)
-    assert orders.costs() == orders.ACCELERATOR
-    count_orders(Config(), Progress(), "written before costs were kept", ProcessGroup())
-    assert orders.costs() == Costs()
+    assert usual() == current() == found
+    assert count_orders(Config(), Progress(), "written before costs were kept", ProcessGroup()) == CostModel()
 
 
 def test_usual_costs_are_not_measured(measured):
-    count_orders(Config(train=Train(order_costs="usual")), Progress(), None, ProcessGroup())
-    assert orders.costs() == Costs() and not measured
+    found = count_orders(Config(train=Train(order_costs="usual")), Progress(), None, ProcessGroup())
+    assert found == CostModel() and not measured

@@ -153,7 +153,7 @@ def setting(name, graph, **options):
     x = {t: jnp.asarray(rng.standard_normal((count, 3 + len(t)))) for t, count in graph.schema.nodes.items()}
     types = tuple(t for t in graph.schema.nodes if graph.schema.into(t))
     relations = tuple(relation for relation in graph.schema.relations if relation.target in types)
-    selves = types if layer_class.self_term else ()
+    selves = types if layer_class.traits.self_term else ()
     widths = {t: matrix.shape[1] for t, matrix in x.items()}
     layer = layer_class(relations, selves, types, widths, WIDTH, **own, **options)
     block = whole_graph(models.changed(name, graph), [graph.schema.target], 2)[0]

@@ -37,7 +37,6 @@ LINES = 400  # in a module
 LONG = {  # modules of more, each with its reason
     "hetjax.options.config": "all options of a run, with their help",
     "hetjax.models.hgnn": "the stack of layers and the module that users call",
-    "hetjax.models.layer": "the layer, its exchange and its aggregation, which are to be told apart",
 }
 UPWARD: dict[tuple[str, str], str] = {}  # imports that point up, each with its reason
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hetjax import models
+from hetjax.kernels.cost_model import Costs
 from hetjax.models import hgnn, known
 from hetjax.models.known import Known, with_known
 from hetjax.options import owners
@@ -34,7 +35,7 @@ def test_a_layer_and_its_gradients_are_the_same(name, monkeypatch):
         layer = built.layers[0]
         params = layer.init(jax.random.key(0), block, x)
         params = jax.tree.map(lambda leaf: leaf.astype(float), params)
-        ready = with_known(layer, block, static)
+        ready = with_known(layer, block, static, Costs())
         stands = {key for key, edges in ready.adjacency.items() if isinstance(edges, Known)}
         assert stands == {r.key for r in layer.relations if r.source in static} != set()
 

@@ -1,5 +1,7 @@
 """Attention over one edge at most, whose weight is 1: the same layer, with less to do."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -77,10 +79,7 @@ def names(keys) -> set[str]:
 class Across(RGATLayer):
     """R-GAT with one softmax over all relations."""
 
-    monoid = partials.SOFTMAX
-
-    def relation_total(self, relation, partial):
-        return partial
+    traits = replace(RGATLayer.traits, monoid=partials.SOFTMAX)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +149,9 @@ def test_a_step_and_evaluation_are_the_same(name, mode, first, shares, monkeypat
     Of a gradient that is zero but for rounding, as keys' bias has, Adam makes up to 1e6 times as much: hence the absolute tolerance.
     """
     monkeypatch.setattr(orders, "multiplies_first", lambda work: first)
-    monkeypatch.setattr(orders, "shared", lambda works: frozenset(works if shares and len(works) > 1 else ()))
+    monkeypatch.setattr(
+        orders, "shared", lambda works, model=None: frozenset(works if shares and len(works) > 1 else ())
+    )
     with jax.enable_x64(True):
         plain, sole = (_trained(tables(), name, mode, monkeypatch, replaced) for replaced in (False, True))
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9), plain, sole)

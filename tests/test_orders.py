@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 
 from hetjax.kernels import orders
+from hetjax.kernels.cost_model import CostModel, Costs
 from hetjax.kernels.linear import fold_product
-from hetjax.kernels.orders import Costs, Work
+from hetjax.kernels.orders import Work
 from hetjax.kernels.segment import multiply_first, neighbour_mean, share_products
 from hetjax.kernels.sparse import compact
 from hetjax.sampling.blocks import OneEdge
 from hetjax.sampling.sampler import group
 from hetjax.sharding.registry import make_engine
 from tests.support.equivalence import MODELS, setting
+from tests.support.models import set_costs
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +40,7 @@ def train(adjacency, x, kernel):
 def test_static_features_are_grouped_in_the_program_by_a_kernel(monkeypatch):
     """Few sources and many targets: multiplying first has fewer multiplications, and a way back that nothing was drawn for."""
     adjacency, x, kernel = edges(40, 400, 10, False), jnp.ones((40, 16)), jnp.ones((16, 4))
-    monkeypatch.setattr(orders, "_costs", Costs(multiply=1, move=0, group=0))
+    set_costs(monkeypatch, Costs(multiply=1, move=0, group=0))
     assert multiply_first(adjacency, x, 4)
     compiled = train(adjacency, x, kernel).lower(kernel).compile().as_text()
     assert compiled.count("custom-call(") >= 3 and " sort(" not in compiled
@@ -49,7 +51,7 @@ def test_both_orders_have_the_same_gradients(monkeypatch, grouped):
     adjacency, x = edges(60, 50, 4, grouped), np.random.default_rng(1).standard_normal((60, 16))
     kernel, found = jnp.asarray(np.random.default_rng(2).standard_normal((16, 5))), []
     for costs in (Costs(multiply=0, move=1, group=0), Costs(multiply=1, move=0, group=1e9)):
-        monkeypatch.setattr(orders, "_costs", costs)
+        set_costs(monkeypatch, costs)
         found.append((multiply_first(adjacency, x, 5), train(adjacency, jnp.asarray(x), kernel)(kernel)))
     assert [first for first, _ in found] == [True, False]
     for one, other in zip(*(jax.tree.leaves(value) for _, value in found)):
@@ -100,14 +102,14 @@ def test_the_order_is_the_best_of_both_on_a_grid_of_shapes():
         first, last = counted(work, costs)
         places = (work.rows, work.products * work.features), (work.rows, work.width), (work.targets, 8 * work.width)
         chosen.add((first < last, *(rows * width > numbers for rows, width in places)))
-        np.testing.assert_allclose(orders.multiplied_first(work, costs), first)
-        np.testing.assert_allclose(orders.folded_first(work, costs), last)
+        np.testing.assert_allclose(orders.multiplied_first(work, CostModel(costs)), first)
+        np.testing.assert_allclose(orders.folded_first(work, CostModel(costs)), last)
     assert all({which[place] for which in chosen} == {True, False} for place in range(4))
 
 
 def test_one_relation_alone_reads_shared_products_where_sources_are_wider_than_many(monkeypatch):
     """Its matrices per head then meet the rows of sources or targets, which are fewer than those of the type's matrix."""
-    monkeypatch.setattr(orders, "_costs", Costs(multiply=0, move=1, group=0))
+    set_costs(monkeypatch, Costs(multiply=0, move=1, group=0))
     few_targets, few_sources, many = edges(60, 20, 4, True), edges(30, 80, 4, True), edges(60, 50, 4, True)
 
     def readers(adjacency, sources):
@@ -119,7 +121,7 @@ def test_one_relation_alone_reads_shared_products_where_sources_are_wider_than_m
     assert readers(OneEdge(*few_sources), jnp.ones((30, 40))) == frozenset()
     assert readers(few_sources, compact(np.eye(30, 40, dtype=np.float32))) == {"only"}
     assert readers(many, compact(np.eye(60, 40, dtype=np.float32))) == frozenset()
-    monkeypatch.setattr(orders, "_costs", Costs(multiply=1, move=0, group=1e9))
+    set_costs(monkeypatch, Costs(multiply=1, move=0, group=1e9))
     assert not multiply_first(few_targets, jnp.ones((60, 40)), 4, 2, 2)
     assert readers(few_targets, jnp.ones((60, 40))) == frozenset()
 

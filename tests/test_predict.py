@@ -19,10 +19,10 @@ from hetjax.inference import predicting
 from hetjax.inference.predicting import Room, computed
 from hetjax.inference.restored import Restored
 from hetjax.kernels import orders
+from hetjax.kernels.cost_model import CostModel, Costs, current
 from hetjax.options import owners
 from hetjax.options.config import Config, Sampling
 from hetjax.processes.group import ProcessGroup
-from hetjax.sharding.evaluate import Evaluator
 from hetjax.sharding.strategy import setup
 from hetjax.system.eager import eagerly
 from hetjax.system.errors import InputError
@@ -71,11 +71,11 @@ def shared(restored: Restored, folder: Path, count: int) -> list[Predictions | N
 
 
 def test_orders_are_counted_as_in_training(monkeypatch):
-    restored, before, odd, counted = fresh(random_graph(4), 500), orders.costs(), orders.Costs(multiply=1.0), []
-    below = Evaluator.below
-    monkeypatch.setattr(Evaluator, "below", lambda *given: counted.append(orders.costs()) or below(*given))
-    computed(restored._replace(costs=odd), False)
-    assert counted == [odd] and orders.costs() == before
+    restored, before, odd, counted = fresh(random_graph(4), 500), current(), CostModel(Costs(multiply=1.0)), []
+    choose = orders.multiplies_first
+    monkeypatch.setattr(orders, "multiplies_first", lambda work: counted.append(current()) or choose(work))
+    computed(restored._replace(model=restored.model.clone(costs=odd)), False)
+    assert set(counted) == {odd} and current() == before
 
 
 @pytest.mark.parametrize("model", ["rgcn", "hgt"])

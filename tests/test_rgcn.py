@@ -12,6 +12,7 @@ import pytest
 
 from hetjax.kernels import linear, segment
 from hetjax.kernels.native import platforms
+from hetjax.models import aggregate
 from hetjax.models.dropout import Masks
 from hetjax.models.rgcn import Bases, RelationMean, RGCNLayer
 from hetjax.sampling.blocks import Adjacency, Block, pad_adjacency
@@ -283,11 +284,11 @@ def test_partial_folds_combine_to_the_whole(graph):
     there = layer.clone(relations=layer.relations[1::2], selves=("author", "venue"))
     own = {t: x[t] for t in layer.targets}
     whole, *parts = (
-        part.apply(params, block, x, own, part.selves, method="fold_relations") for part in (layer, here, there)
+        part.apply(params, block, x, own, part.selves, method=aggregate.aggregate) for part in (layer, here, there)
     )
     for node_type, expected in whole.items():
         given = [part[node_type] for part in parts if node_type in part]
-        total = given[0] if len(given) == 1 else layer.monoid.combine(*given)
+        total = given[0] if len(given) == 1 else layer.traits.monoid.combine(*given)
         np.testing.assert_allclose(total, expected, rtol=1e-12, atol=1e-12)
 
 
@@ -299,7 +300,7 @@ def test_slices_of_a_row_are_the_matrices_of_one_hot_features(graph, bases, shar
     learned = {t: tuple(r for r in relations if r.source == t) for t in graph.schema.nodes}
     place = {"relations": relations, "selves": types, "targets": types, "features": width, "learned": learned}
     options = {"bases": bases, "one_hot": True, "share_self": share}
-    widths = {t: RGCNLayer.learnable_width(t, 64, **place, **options) for t in learned}
+    widths = RGCNLayer(widths={}, **place, **options).traits.learnable_widths
     assert widths["author"] == width * ((bases or 2) + (not share)) and widths["topic"] == width * (bases or 1)
     rows = {t: jnp.asarray(rng.standard_normal((graph.schema.nodes[t], widths[t]))) for t in learned}
     layer = RGCNLayer(widths=widths, **place, **options)

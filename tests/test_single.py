@@ -12,7 +12,7 @@ import numpy as np
 import optax
 import pytest
 
-from hetjax.kernels import orders, tables
+from hetjax.kernels import cost_model, tables
 from hetjax.kernels.native import platforms
 from hetjax.kernels.tables import RowAdam, Shape, Table
 from hetjax.options.config import Config, Model, Sampling, Train
@@ -398,7 +398,7 @@ def test_a_run_is_the_same_where_jax_has_another_backend_than_a_cpu(tmp_path, mo
         if name == "elsewhere":
             monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
             monkeypatch.setattr(platforms, "ffi_version", lambda: None)
-            monkeypatch.setattr(orders, "ACCELERATOR", orders.Costs())
+            monkeypatch.setattr(cost_model, "ACCELERATOR", cost_model.Costs())
         precision = "jax_default_matmul_precision"
         try:
             main([*options, "--train.order_costs=usual", "--workdir", str(tmp_path / name)])

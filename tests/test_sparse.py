@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hetjax.kernels import orders, sparse
+from hetjax.kernels import sparse
+from hetjax.kernels.cost_model import ACCELERATOR, Costs
 from hetjax.kernels.linear import times
 from hetjax.kernels.native import platforms
-from hetjax.kernels.orders import Costs
 from hetjax.kernels.sparse import SparseRows, compact
 from hetjax.kernels.sums_at import sums_at
 from hetjax.sampling.blocks import NO_NODE
@@ -20,6 +20,7 @@ from hetjax.sharding.registry import make_engine
 from hetjax.sharding.single.reading import without_zeros
 from hetjax.sharding.strategy import setup
 from tests.support.equivalence import GRAPHS, MODELS, alone, apart, floats, homogeneous, setting
+from tests.support.models import set_costs
 
 CASES = [
     ("homogeneous", "full", "GCN"),
@@ -54,7 +55,7 @@ def with_zeros(graph):
 def test_training_and_evaluation_are_the_same(monkeypatch, name, mode, model):
     """In double precision, with what is dropped out; and only sums are taken in another order."""
     graph, found = with_zeros(GRAPHS[name]()), []
-    monkeypatch.setattr(orders, "_costs", Costs(move=0))  # so that any batch reads enough
+    set_costs(monkeypatch, Costs(move=0))  # so that any batch reads enough
     for share in (0.0, 1.0):
         monkeypatch.setattr(sparse, "DENSEST", share)
         with floats(wide=True):
@@ -90,7 +91,7 @@ def test_a_model_that_reads_features_otherwise_is_given_all_entries(monkeypatch)
         ("cpu", False, 30, {}, Costs(), True),
         ("gpu", True, 1, {}, Costs(), False),
         ("gpu", True, 30, {}, Costs(), True),
-        ("gpu", True, 30, {}, orders.ACCELERATOR._replace(group=0), False),
+        ("gpu", True, 30, {}, ACCELERATOR._replace(group=0), False),
         ("cpu", True, 1, {}, Costs(move=2.0), False),  # a number of an edge takes 250 multiplications
         ("cpu", True, 1, {"input_projection": 8}, Costs(move=0.15), True),  # and here 20
         ("cpu", True, 1, {"input_projection": 8}, Costs(move=0.17), False),
@@ -106,8 +107,8 @@ def test_a_mini_batch_is_given_all_entries_where_that_is_less_work(
     graph = dataclasses.replace(graph, features={"node": matrix})
     about = {"batch_size": batch, "fanout": (3, 3)}
     config = setting(graph, "minibatch", (1, 1), MODELS["SAGE"] | model, about)
+    set_costs(monkeypatch, costs)
     given = setup(config, graph)
-    monkeypatch.setattr(orders, "_costs", costs)
     monkeypatch.setattr(jax, "default_backend", lambda: backend)
     monkeypatch.setattr(platforms, "ffi_version", platforms.ffi_version if kernels else lambda: None)
     assert without_zeros(given) == ({"node"} if kept else set())

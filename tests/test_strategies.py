@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 from examples.replicated import ReplicatedEngine
 from hetjax.graph import store
 from hetjax.graph.sizes import sizes
-from hetjax.models.layer import Exchange
+from hetjax.models.exchange import Exchange
 from hetjax.options.config import Cache, Config, Mesh, Sampling
 from hetjax.partition import Partitioning, Workload, read
 from hetjax.partition.partitioning import Report

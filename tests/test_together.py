@@ -65,7 +65,7 @@ def test_evaluation_is_given_weights_that_lie_side_by_side(graph, name, monkeypa
         for group in block.together:
             groups += 1
             for place, relation in enumerate(group.relations):
-                for path, stack in zip(layer.together_weights(relation), group.weights, strict=True):
+                for path, stack in zip(layer.traits.grouped.weights(layer, relation), group.weights, strict=True):
                     leaf = state.params["params"][f"layers_{about['depth']}"]
                     for key in path:
                         leaf = leaf[key]

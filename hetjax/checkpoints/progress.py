@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hetjax.checkpoints.checkpoint import Checkpoint, Checkpoints
-from hetjax.kernels.orders import Costs
+from hetjax.kernels.cost_model import Costs
 from hetjax.options.config import Train
 from hetjax.processes.group import ProcessGroup
 from hetjax.system.errors import InputError
@@ -38,7 +38,7 @@ class Progress:
       seconds: time trained.
       lowered: how often the guard has lowered the learning rates (`hetjax.training.guard`).
       recent: the losses of the last two steps.
-      costs: what orders are counted with (`kernels.orders.Costs`), as results depend on orders in their last bits; none in a
+      costs: what orders are counted with (`kernels.cost_model.Costs`), as results depend on orders in their last bits; none in a
         checkpoint of before, which had the usual ones.
       options: `data` and `model` options of the run, by `section.key`, so that an edited `config.yaml` is noticed.
     """

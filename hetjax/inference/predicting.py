@@ -13,8 +13,8 @@ from hetjax.graph.carry import NewNodes
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.inference.options import Options
 from hetjax.inference.restored import Restored, restore
-from hetjax.kernels import orders
 from hetjax.models.hgnn import Stack
+from hetjax.models.traits import width_made
 from hetjax.options.config import UNBOUNDED
 from hetjax.options.run_folder import Trust
 from hetjax.processes import digests
@@ -135,15 +135,9 @@ def devices_of(count: int) -> Sequence[jax.Device] | None:
 
 def computed(restored: Restored, embeddings: bool, room: Room | None = None) -> Predictions | None:
     """The predictions, in process 0; None in the others."""
-    with orders.restored():
-        orders.use(restored.costs)
-        return _computed(restored, embeddings, room or Room())
-
-
-def _computed(restored: Restored, embeddings: bool, room: Room) -> Predictions | None:
-    model, graph = restored.model, restored.graph
+    model, graph, room = restored.model, restored.graph, room or Room()
     nodes, last = len(graph.labels), model.layers[-1]
-    width = last.makes(model.target)
+    width = width_made(last, model.target)
     widths = [model.outputs, *[width] * (1 + embeddings)]
     needed = held_bytes(model, graph) + 2 * 4 * nodes * sum(widths)
     files = room.folder is not None and (room.processes.count > 1 or 0 <= room.memory < needed)
@@ -174,7 +168,7 @@ def held_bytes(model: Stack, graph: HetGraph) -> int:
     """The most bytes of the embeddings of all nodes that are kept at a time: those of a layer, and of the one above."""
     needed = graph.schema.layer_types(model.roots, len(model.layers), model.reads_own)
     sizes = [
-        sum(4 * graph.schema.nodes[t] * layer.makes(t) for t in types)
+        sum(4 * graph.schema.nodes[t] * width_made(layer, t) for t in types)
         for layer, types in zip(model.layers, needed[1:-1])
     ]
     return max((below + above for below, above in zip([0, *sizes], [*sizes, 0])), default=0)

@@ -20,7 +20,7 @@ from hetjax.graph.columns import column_type
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.label_inputs import without_labels
 from hetjax.kernels import orders
-from hetjax.kernels.orders import Costs
+from hetjax.kernels.cost_model import CostModel
 from hetjax.models.hgnn import Stack
 from hetjax.options import renamed
 from hetjax.options.command_line import config_of
@@ -45,13 +45,12 @@ class Restored(NamedTuple):
     Attributes:
       config: of the run, but for its mesh.
       task: what it predicts.
-      model, params: as they were trained.
+      model, params: as they were trained; the model has the costs that the run counted orders with: others could be other last bits.
       graph: to use it on, its edges as the model folds them, and with the names of the classes that were trained on.
       features: `[nodes, width]` per input type, static or learned; of large ones a mapped file.
       learned: the types whose features were learned.
       chosen: which checkpoint it was, in words.
       new: by type, how many nodes are new, and had nothing learned of them.
-      costs: that the run counted orders with: others could be other last bits.
       read_by: how outputs are read, as `Task.quality` takes it.
       stacked: what its logits become, weighed with those of baselines; None: they stay.
       splits: the nodes of each split as the graph was given, also where its labels are not read; None: those of `graph`.
@@ -66,7 +65,6 @@ class Restored(NamedTuple):
     learned: Sequence[str]
     chosen: str
     new: Mapping[str, int]
-    costs: Costs = Costs()
     read_by: Mapping[str, float] = {}
     stacked: Applied | None = None
     splits: Mapping[str, np.ndarray] | None = None
@@ -158,10 +156,11 @@ def restore(
     elif few and _reads_labels(config.data):
         chosen = f"{chosen}; no label is an input, as {few}"
     read_by = stacked.chosen if stacked else given.task.chosen(progress["best"] or {})
-    known = sorted(learned), chosen, new, orders.kept(progress.get("costs", ())), read_by
+    known = sorted(learned), chosen, new, read_by
     applied = Applied(stacked, plain) if stacked else None
+    model = trainer.model.clone(costs=CostModel(orders.kept(progress.get("costs", ()))))
     splits = another.splits if another else trained.splits
-    return Restored(config, trainer.task, trainer.model, state.params, graph, features, *known, applied, splits)
+    return Restored(config, trainer.task, model, state.params, graph, features, *known, applied, splits)
 
 
 def _in_memory(node_type: str, shape: tuple[int, int]) -> np.ndarray:

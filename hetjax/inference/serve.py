@@ -12,6 +12,7 @@ from hetjax.graph.carry import NewNodes
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.inference.restored import Restored, restore
 from hetjax.kernels.orders import forward_only
+from hetjax.models.traits import width_made
 from hetjax.sampling.blocks import Capacities, measure, pad_sample
 from hetjax.sampling.ladder import Ladder
 from hetjax.sampling.sampler import ALL, Sampler
@@ -159,7 +160,7 @@ class Served:
 
     def _answer(self, node_type: str, numbers: np.ndarray, depth: int, classify: bool) -> np.ndarray:
         """Logits, or the embeddings of layer `depth`, of nodes in any order, each computed once."""
-        width = self._model.outputs if classify else self._model.layers[depth].makes(node_type)
+        width = self._model.outputs if classify else width_made(self._model.layers[depth], node_type)
         distinct, places = np.unique(numbers, return_inverse=True)
         if depth < self._first:  # it was computed ahead
             return gather(self._read[node_type], distinct)[places]

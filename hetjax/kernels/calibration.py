@@ -1,4 +1,4 @@
-"""What orders of products and folds are counted with (`kernels.orders`), measured on the machine that trains.
+"""Costs of orders of products and sums (`orders`), measured on the machine that trains.
 
 On a CPU five operations are timed that stand for the costs, once per machine and version of their code: the rest
 is read from the user's cache folder. How much longer each takes, beside a multiplication, than on the machine that the constants are
@@ -15,8 +15,8 @@ import jax
 import numpy as np
 
 from hetjax.kernels.attention import attend
+from hetjax.kernels.cost_model import Costs
 from hetjax.kernels.linear import times
-from hetjax.kernels.orders import Costs
 from hetjax.kernels.segment import by_source, neighbour_sum
 from hetjax.kernels.tables import rows_at
 from hetjax.sampling.sampler import group
@@ -47,10 +47,10 @@ def scaled(nanoseconds: dict[str, float]) -> Costs:
     Args:
       nanoseconds: as of `measure`.
     """
-    usual, own = Costs()._asdict(), nanoseconds["multiply"] / REFERENCE["multiply"]
+    constants, own = Costs()._asdict(), nanoseconds["multiply"] / REFERENCE["multiply"]
     factors = {name: nanoseconds[name] / REFERENCE[name] / own for name in REFERENCE}
     factors["far"] = factors["copy"]  # both read rows that are in no cache
-    return Costs(**usual | {name: usual[name] * _rounded(factor) for name, factor in factors.items()})
+    return Costs(**constants | {name: constants[name] * _rounded(factor) for name, factor in factors.items()})
 
 
 def measure() -> dict[str, float]:

@@ -26,7 +26,7 @@ class Group(NamedTuple):
 
     Attributes:
       buckets: of relations with about as many pairs, those with most first.
-      joint: as of `Layer.joint`; then only pairs of a source count.
+      joint: as of `Traits.joint`; then only pairs of a source count.
     """
 
     buckets: tuple[tuple[Relation, ...], ...]
@@ -78,16 +78,24 @@ def groups(layer: Any, block: Block, sources: Mapping[str, int], alone: Containe
         edges = block.adjacency.get(relation.key)
         plain = isinstance(edges, Adjacency) and edges.plain
         if plain and relation.source not in alone and relation.target not in alone:
-            shape = layer.alike(relation)
+            shape = shape_of(layer, relation)
             if shape is not None:
                 alike.setdefault(shape, []).append(relation)
     made = []
     for relations in alike.values():
-        counts = find_pairs(relations, block.adjacency).counts[:, : 1 if layer.joint else 2].max(axis=1, initial=0)
+        counts = (
+            find_pairs(relations, block.adjacency).counts[:, : 1 if layer.traits.joint else 2].max(axis=1, initial=0)
+        )
         sizes = {relation: int(size) for relation, size in zip(relations, counts) if size <= LARGE}
         if len(sizes) >= FEWEST and sum(sources[t] for t in {r.source for r in sizes}) <= MOST:
-            made.append(Group(tuple(_in_buckets(sizes)), layer.joint))
+            made.append(Group(tuple(_in_buckets(sizes)), layer.traits.joint))
     return tuple(made)
+
+
+def shape_of(layer: Any, relation: Relation) -> Any:
+    """Return a value that is equal for relations that the layer can aggregate in one operation; None: it is aggregated alone."""
+    grouped = layer.traits.grouped
+    return grouped and grouped.shape(layer, relation)
 
 
 def with_pairs(block: Block, groups: Sequence[Group]) -> Block:

@@ -1,10 +1,9 @@
-"""Whether sources are multiplied by a matrix before they are folded, or what they fold to after it, by what either costs.
+"""Orders: sources are multiplied by a matrix before they are summed over edges, or the sums after it, whichever costs less.
 
-The same mathematics either way. Work is counted from the shapes when a program is traced, way back included, and weighed by `Costs`:
-constants by which choices were best on one CPU of two cores, over the shapes of `benchmarks/orders.py`, but for `copy`, which was
-chosen by the times of a few graphs' steps; a run that trains scales them to its own CPU first (`kernels.calibration`). GPUs and TPUs have
-`ACCELERATOR`, of one GPU. A run keeps what it counted with in its checkpoints, so that it has the same bits wherever it goes on.
-A sum of static features needs no way back to them; multiplied first, they need one for the matrix' sake.
+The mathematics is the same either way. Work is counted from the shapes when a program is traced, backward pass included, and weighed by
+the cost model (`cost_model`); a run that trains scales that to its own CPU first (`calibration`). A run keeps its costs in its
+checkpoints, so that it has the same bits wherever it goes on.
+A sum of static features needs no gradient of them; multiplied first, they need one for the gradient of the matrix.
 """
 
 import contextlib
@@ -12,39 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import NamedTuple
 
-import jax
-
+from hetjax.kernels.cost_model import CostModel, Costs, current
 from hetjax.system.logs import log
 
-CACHED = 2**26  # bytes of rows that stay in a processor's cache, or near it
 NUMBER = 4  # bytes
-
-
-class Costs(NamedTuple):
-    """What counts is how they compare: about nanoseconds, where little stands in the way. The defaults are of two cores together.
-
-    Attributes:
-      multiply: of a multiplication in a product of matrices.
-      narrow: of one in a product of each head's narrow matrix, at the targets of attention.
-      move: of a number that an edge points at: to read it, and to add it up.
-      copy: of a number of a row that is read from anywhere in memory, and written.
-      weigh: of a multiplication at an edge of attention, there or back.
-      group: of an edge that is grouped by its source in the program, where the sampler did not.
-      far: of a number that an edge points at, on top of `move`, if the rows that edges may point at are more than `CACHED` bytes.
-    """
-
-    multiply: float = 0.008
-    narrow: float = 0.013
-    move: float = 0.02
-    copy: float = 0.2
-    weigh: float = 0.006
-    group: float = 6.0
-    far: float = 0.1
-
-
-# Of one H200, whose products are faster, beside memory, than a CPU's: from times of operations in two graphs' steps, `copy` and `group` by judgement.
-# No grid of shapes was timed there, and what comes back to sources was counted as less when they were chosen.
-ACCELERATOR = Costs(multiply=0.00005, narrow=0.00016, move=0.002, copy=0.002, weigh=0.0009, group=1.0, far=0.0)
 
 
 class Work(NamedTuple):
@@ -72,33 +42,6 @@ class Work(NamedTuple):
 
 _trained: ContextVar[bool] = ContextVar("trained", default=True)
 _named: ContextVar[str] = ContextVar("named", default="")
-_costs: Costs | None = None
-
-
-def usual() -> Costs:
-    """The constants of the platform that jax has by default."""
-    return Costs() if jax.default_backend() == "cpu" else ACCELERATOR
-
-
-def costs() -> Costs:
-    """What orders are counted with."""
-    return usual() if _costs is None else _costs
-
-
-def use(costs: Costs | None) -> None:
-    """Count orders with other costs from now on, in this process; None: with the usual ones."""
-    global _costs
-    _costs = costs
-
-
-@contextlib.contextmanager
-def restored() -> Iterator[None]:
-    """Costs that are used inside are forgotten after it."""
-    before = _costs
-    try:
-        yield
-    finally:
-        use(before)
 
 
 def trained() -> bool:
@@ -133,7 +76,7 @@ def kept(numbers: Sequence[float]) -> Costs:
 
 def multiplies_first(work: Work) -> bool:
     """Which order costs less; a command says it with `--verbose`, once for every program that is traced."""
-    first, last = multiplied_first(work, costs()), folded_first(work, costs())
+    first, last = multiplied_first(work, current()), folded_first(work, current())
     if _named.get():
         words = "multiplied, then folded" if first < last else "folded, then multiplied"
         pair = (first, last) if first < last else (last, first)
@@ -142,45 +85,47 @@ def multiplies_first(work: Work) -> bool:
     return first < last
 
 
-def multiplied_first(work: Work, costs: Costs) -> float:
+def multiplied_first(work: Work, model: CostModel) -> float:
     """Nanoseconds of multiplying all sources and folding the products."""
-    return _multiplied(work, costs) + _products_folded(work, costs)
+    return _multiplied(work, model.orders) + _products_folded(work, model)
 
 
-def shared(works: Mapping[str, Work]) -> frozenset[str]:
-    """Which of the relations out of a type fold products that they share, and multiply by matrices of their own at the end with fewer rows.
+def shared(works: Mapping[str, Work], model: CostModel | None = None) -> frozenset[str]:
+    """Return the relations out of a type that sum products that they share, and multiply by matrices of their own at the end with fewer rows.
 
     None, where each in its own cheaper order costs less.
 
     Args:
       works: by relation, all of the same sources, `products` and `features`; of attention.
+      model: by which costs are counted; None: the current one.
     """
-    alone, together = _alone(works), _together(works)
+    model = model or current()
+    alone, together = _alone(works, model), _together(works, model)
     readers = frozenset(key for key in works if together[key] < alone[key])
     if len(readers) < 2:
         return frozenset()
     saved = sum(alone[key] - together[key] for key in readers)
-    return readers if saved > _multiplied(works[min(readers)], costs()) else frozenset()
+    return readers if saved > _multiplied(works[min(readers)], model.orders) else frozenset()
 
 
-def least(works: Mapping[str, Work], sharing: bool) -> float:
-    """Nanoseconds of the cheapest orders of the relations out of a type; as of `shared`, if they may share."""
-    readers, alone = shared(works) if sharing else frozenset(), _alone(works)
+def least(works: Mapping[str, Work], sharing: bool, model: CostModel) -> float:
+    """Return the nanoseconds of the cheapest orders of the relations out of a type; as in `shared`, if they may share."""
+    readers, alone = shared(works, model) if sharing else frozenset(), _alone(works, model)
     apart = sum(cost for key, cost in alone.items() if key not in readers)
     if not readers:
         return apart
-    together = _together(works)
-    return apart + sum(together[key] for key in readers) + _multiplied(works[min(readers)], costs())
+    together = _together(works, model)
+    return apart + sum(together[key] for key in readers) + _multiplied(works[min(readers)], model.orders)
 
 
-def _alone(works: Mapping[str, Work]) -> dict[str, float]:
-    """Of each relation the cheaper order."""
-    return {key: min(multiplied_first(work, costs()), folded_first(work, costs())) for key, work in works.items()}
+def _alone(works: Mapping[str, Work], model: CostModel) -> dict[str, float]:
+    """Return the cost of the cheaper order of each relation."""
+    return {key: min(multiplied_first(work, model), folded_first(work, model)) for key, work in works.items()}
 
 
-def _together(works: Mapping[str, Work]) -> dict[str, float]:
-    """Of each relation what it costs besides products that are shared."""
-    return {key: _products_folded(work, costs()) + _by_relation(work, costs()) for key, work in works.items()}
+def _together(works: Mapping[str, Work], model: CostModel) -> dict[str, float]:
+    """Return what each relation costs besides products that are shared."""
+    return {key: _products_folded(work, model) + _by_relation(work, model.orders) for key, work in works.items()}
 
 
 def _multiplied(work: Work, costs: Costs) -> float:
@@ -188,12 +133,12 @@ def _multiplied(work: Work, costs: Costs) -> float:
     return costs.multiply * _ways(work) * _products(work, work.rows)
 
 
-def _products_folded(work: Work, costs: Costs) -> float:
-    """Of folding the products."""
+def _products_folded(work: Work, model: CostModel) -> float:
+    """Return the cost of summing the products."""
     passes = 2 if work.trained else 1
-    group = 0 if work.grouped or not work.trained else costs.group
+    group = 0 if work.grouped or not work.trained else model.orders.group
     multiplied = work.features if work.heads else 0
-    return work.edges * (_edge(work.rows, work.products * work.features, multiplied, passes, costs) + group)
+    return work.edges * (_edge(work.rows, work.products * work.features, multiplied, passes, model) + group)
 
 
 def _by_relation(work: Work, costs: Costs) -> float:
@@ -210,16 +155,16 @@ def _ways(work: Work) -> int:
     return 2 + work.grouped if work.trained else 1
 
 
-def folded_first(work: Work, costs: Costs) -> float:
+def folded_first(work: Work, model: CostModel) -> float:
     """Nanoseconds of folding all sources and multiplying what they fold to; keys' matrices multiply queries."""
     back = work.grouped or work.heads > 0  # whether what is folded to gets a gradient too
     ways = 2 + back if work.trained else 1
-    multiply = costs.narrow if work.heads else costs.multiply
+    multiply = model.orders.narrow if work.heads else model.orders.multiply
     passes = 2 if work.trained and work.heads else 1  # attention's weights get a gradient, if the sources get none
-    edge = _edge(work.rows, work.width, work.heads * work.width, passes, costs)
+    edge = _edge(work.rows, work.width, work.heads * work.width, passes, model)
     if work.trained and work.grouped:  # rows as wide as the sources, for each head of keys and of values
         both = 2 * work.heads or 1
-        edge += _edge(work.targets, both * work.width, work.heads * work.width, 1, costs)
+        edge += _edge(work.targets, both * work.width, work.heads * work.width, 1, model)
     return multiply * ways * _products(work, work.targets) + work.edges * edge
 
 
@@ -228,7 +173,7 @@ def scores_first(work: Work) -> bool:
 
     Of `work` the width is that of the sources, and there is a number a head: `features` are `heads`.
     """
-    ways, cost = 2 + work.grouped if work.trained else 1, costs()
+    ways, cost = 2 + work.grouped if work.trained else 1, current().orders
     group = 0 if work.grouped or not work.trained else cost.group
     each = cost.move * work.width + cost.multiply * work.width * work.heads
     of_sources = ways * work.rows * each + work.edges * (cost.move * work.heads * ways + group)
@@ -239,7 +184,7 @@ def _products(work: Work, rows: int) -> float:
     return work.products * rows * work.width * work.features
 
 
-def _edge(rows: int, width: float, multiplied: float, passes: int, costs: Costs) -> float:
+def _edge(rows: int, width: float, multiplied: float, passes: int, model: CostModel) -> float:
     """Of one edge, in nanoseconds.
 
     Args:
@@ -247,5 +192,6 @@ def _edge(rows: int, width: float, multiplied: float, passes: int, costs: Costs)
       multiplied: how many numbers are multiplied for an edge's logits, and as many for its sums.
       passes: how often it is read.
     """
-    far = costs.far if NUMBER * rows * width > CACHED else 0
+    costs = model.orders
+    far = costs.far if NUMBER * rows * width > model.cached else 0
     return passes * ((costs.move + far) * width + 2 * costs.weigh * multiplied)

@@ -126,4 +126,10 @@ MAX = Monoid(_same, jnp.maximum, _same)
 SOFTMAX = Monoid(_same, merge, attended, merge_all)
 """Over all in-edges of all relations; what a relation gives is an `Attention` already."""
 
+
+def is_softmax(monoid: Monoid | None) -> bool:
+    """Return whether a monoid merges softmaxes over edges, whatever becomes of their total."""
+    return monoid is not None and monoid.combine is merge
+
+
 NAMED = {"sum": SUM, "mean": MEAN, "max": MAX, "softmax": SOFTMAX}

@@ -41,7 +41,7 @@ class Bucket(NamedTuple):
 class Together:
     """The edges of `R` relations, from `Q` pairs of a relation and a source to `P` pairs of a relation and a target.
 
-    Where targets attend over the edges of all relations at once (`Layer.joint`), edges go to the targets themselves.
+    Where targets attend over the edges of all relations at once (`Traits.joint`), edges go to the targets themselves.
 
     Attributes:
       edges: `P` targets by `Q` sources; the rows of all target types by `Q` where they are joint.

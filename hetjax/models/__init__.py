@@ -48,7 +48,7 @@ def takes(name: str) -> frozenset[str]:
 
     chosen = find(name)
     makes_logits = isinstance(chosen, hgnn.HGNN) or "logits" in {own.name for own in fields(chosen)}
-    lacks = {key for key, has in (("self_term", chosen.self_term), ("head", makes_logits)) if not has}
+    lacks = {key for key, has in (("self_term", hgnn.has_self_term(chosen)), ("head", makes_logits)) if not has}
     return (hgnn.STACK_OPTIONS | hgnn.takes(chosen)) - lacks
 
 
@@ -94,17 +94,17 @@ def changed(name: str, graph: "HetGraph") -> "HetGraph":
     model = find(name)
     if isinstance(model, HGNN):
         return graph
-    if not model.reads_weights:
+    if not model.traits.reads_weights:
         for relation, csc in graph.relations.items():
             if csc.weights is not None:
                 raise InputError(
                     f"relation {relation} has edge weights, and model {name} reads none: set edge_weights of its reader false"
                 )
-    if model.changed_edges is None:
+    if model.traits.changed_edges is None:
         return graph
     relations = dict(graph.relations)
     for relation, csc in graph.relations.items():
         if not in_shape_alone(csc):
             check_csc(csc, relation, graph.schema)
-            relations[relation] = model.changed_edges(relation, csc, graph.schema.nodes[relation.source])
+            relations[relation] = model.traits.changed_edges(relation, csc, graph.schema.nodes[relation.source])
     return replace(graph, relations=relations)

@@ -7,7 +7,7 @@ dropout, comes after the rounds: the target's rows are whole again there, and wh
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -17,6 +17,7 @@ from hetjax.kernels.linear import Dense, fold_product
 from hetjax.kernels.segment import neighbour_mean
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import Finish, Layer
+from hetjax.models.traits import Traits
 from hetjax.sampling.blocks import Adjacency
 
 
@@ -83,24 +84,15 @@ class Propagation(Layer):
     scored: tuple[Relation, ...] = ()
     last: tuple[Any, ...] = ()
     logits: bool = False
-    linear_fold: ClassVar[Any] = staticmethod(neighbour_mean)
+    traits = Traits(reads_target=False, linear_fold=neighbour_mean)
 
     def setup(self):
         self.finishing = {t: Finish(*self.last) for t in self.targets} if self.last else {}
 
     @property
-    def learns(self) -> bool:
-        """Whether a round's fold has weights of its own: their gradient needs what was folded."""
-        return False
-
-    @property
     def dropout(self) -> float:
         """Share of the target's entries that are dropped after the last round, in training."""
         return float(self.last[2]) if self.last else 0.0
-
-    @property
-    def reads_target(self) -> bool:
-        return False
 
     def relation(
         self,
@@ -110,13 +102,14 @@ class Propagation(Layer):
         targets: jax.Array | None,
         masks: NodeMasks | None,
     ) -> Any:
-        return fold_product(adjacency, type(self).linear_fold, sources)
+        linear_fold: Any = self.traits.linear_fold
+        return fold_product(adjacency, linear_fold, sources)
 
     def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
         return targets
 
-    def finish(self, node_type: str, partial: Any, targets: Any, masks: NodeMasks | None) -> jax.Array:
-        return self.finished(node_type, self.total(partial, targets) / self.terms(node_type), targets, masks)
+    def finish(self, node_type: str, total: jax.Array, targets: Any, masks: NodeMasks | None) -> jax.Array:
+        return self.finished(node_type, total / self.terms(node_type), targets, masks)
 
     def finished(self, node_type: str, h: jax.Array, targets: Any, masks: NodeMasks | None) -> jax.Array:
         """What a round makes of the folded rows `h`, `[T, features]`: these themselves, unless it is the last."""
@@ -129,10 +122,6 @@ class Propagation(Layer):
     def enter(self, node_type: str, rows: jax.Array) -> jax.Array:
         """What the first round reads of the dense layers' embeddings, `[rows, width]`."""
         return rows
-
-    def width(self, node_type: str) -> int:
-        """Of what a round reads of a type, `features` being that of the dense layers' embeddings."""
-        return self.features
 
     @classmethod
     def made(cls, outputs: int, **options: Any) -> int:

@@ -5,6 +5,7 @@ an edge is a source's score plus a target's, so a node carries its scores from r
 columns of the head that they belong to: who has a head's columns can attend, and nothing of attention is shared.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import flax.linen as nn
@@ -14,9 +15,10 @@ import jax.numpy as jnp
 from hetjax.graph.schema import Relation
 from hetjax.kernels import partials
 from hetjax.kernels.attention import attend
-from hetjax.kernels.partials import Attention, Monoid
+from hetjax.kernels.partials import Attention
 from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks
+from hetjax.models.traits import Traits
 from hetjax.sampling.blocks import Adjacency
 from hetjax.system.errors import InputError
 
@@ -53,8 +55,11 @@ class AttentionPropagation(Propagation):
 
     heads: int = 4
     output_heads: int = 1
-    linear_fold = None
-    reads_weights = False
+    traits = Traits(edge_monoid=partials.SOFTMAX, reads_weights=False)
+
+    def with_options(self, traits: Traits) -> Traits:
+        heads, carried = self.attending, {} if self.last else self.score_columns()
+        return replace(traits, heads=heads, head_width=self.features // max(1, heads), carried=carried)
 
     def setup(self):
         super().setup()
@@ -68,10 +73,6 @@ class AttentionPropagation(Propagation):
         """How many heads."""
         return self.output_heads if self.logits else self.heads
 
-    @property
-    def reads_target(self) -> bool:
-        return True
-
     def places(self, node_type: str) -> list[tuple[str, str]]:
         """Which score of a head's is which: whether of the source or of the target, and the relation's key."""
         sides = [("source", r.key) for r in self.scored if r.source == node_type]
@@ -83,11 +84,10 @@ class AttentionPropagation(Propagation):
             return rows
         return jax.lax.collapse(jnp.concatenate([heads, self.scores[node_type](heads)], axis=2), 1)
 
-    def width(self, node_type: str) -> int:
-        return self.features + self.attending * len(self.places(node_type))
-
-    def makes(self, node_type: str) -> int:
-        return self.features if self.last else self.width(node_type)
+    def score_columns(self) -> dict[str, int]:
+        """Return the number of scores in a row of every type that has any."""
+        types = {end for relation in self.scored for end in (relation.source, relation.target)}
+        return {t: self.attending * len(self.places(t)) for t in types}
 
     @classmethod
     def made(cls, outputs: int, **options: Any) -> int:
@@ -108,28 +108,22 @@ class AttentionPropagation(Propagation):
         chosen = jnp.ones((1, keys.shape[1], 1), keys.dtype)
         return attend(adjacency, chosen, offsets, keys[:, :, at : at + 1], keys[:, :, :size], SLOPE).partial()
 
-    @property
-    def edge_monoid(self) -> Monoid:
-        return partials.SOFTMAX
-
-    def relation_total(self, relation: Relation, partial: Attention) -> jax.Array:
-        return partials.attended(partial)
-
     def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
         return jax.lax.collapse(self._heads(node_type, targets)[:, :, : self.features // self.attending], 1)
 
-    def finish(self, node_type: str, partial: Any, targets: Any, masks: NodeMasks | None) -> jax.Array:
+    def finish(self, node_type: str, total: jax.Array, targets: Any, masks: NodeMasks | None) -> jax.Array:
         if self.last:
-            h = self.total(partial, targets) / self.terms(node_type)
+            h = total / self.terms(node_type)
             shape = len(h), self.attending, self.features // self.attending
             h = jnp.mean(h.reshape(shape), axis=1) if self.logits else h
             return self.finished(node_type, h, targets, masks)
         own = self._heads(node_type, targets)
         size = self.features // self.attending
-        h = jnp.zeros_like(own[:, :, :size]) if partial is None else partial / self.terms(node_type)
+        width = own.shape[1] * size  # zeros of a type that nothing is aggregated into have all columns
+        h = (total if total.shape[1] == width else total[:, :width]) / self.terms(node_type)
         return jax.lax.collapse(jnp.concatenate([h.reshape(*own.shape[:2], size), own[:, :, size:]], axis=2), 1)
 
     def _heads(self, node_type: str, rows: jax.Array) -> jax.Array:
         """Rows as `[rows, heads, columns and scores]`, of as many heads as they have the columns of."""
-        each = self.width(node_type) // self.attending
+        each = (self.features + self.score_columns().get(node_type, 0)) // self.attending
         return rows.reshape(len(rows), rows.shape[1] // each, each)  # none is inferred: a type may have no nodes

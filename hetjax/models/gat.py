@@ -1,5 +1,8 @@
 """GAT (Veličković et al., Graph Attention Networks, ICLR 2018)."""
 
+import functools
+from dataclasses import replace
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -8,12 +11,13 @@ from hetjax.graph.csc import CSC
 from hetjax.graph.loops import with_loops
 from hetjax.graph.schema import Relation
 from hetjax.kernels import partials
-from hetjax.kernels.partials import Attention, Monoid
+from hetjax.kernels.partials import Attention
 from hetjax.models.activations import elu
 from hetjax.models.decoupled_attention import AttentionPropagation
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import PlainLayer
 from hetjax.models.rgat import RelationAttention
+from hetjax.models.traits import Traits
 from hetjax.sampling.blocks import Adjacency
 from hetjax.system.errors import InputError
 
@@ -21,6 +25,18 @@ from hetjax.system.errors import InputError
 def looped_edges(relation: Relation, csc: CSC, sources: int) -> CSC:
     """A relation from a type to itself with a loop at every node, as the paper's neighbourhoods have."""
     return with_loops(csc) if relation.source == relation.target else csc
+
+
+class GATPropagation(AttentionPropagation):
+    """`AttentionPropagation` over a neighbourhood that has a loop."""
+
+    traits = replace(AttentionPropagation.traits, self_term=False, changed_edges=looped_edges)
+
+
+def averaged(heads: int, partial: Attention) -> jax.Array:
+    """Return the mean over the heads of what a softmax amounts to (equation 6), `[nodes, width of a head]`."""
+    h = partials.attended(partial)
+    return jnp.mean(h.reshape(len(h), heads, h.shape[1] // heads), axis=1)
 
 
 class GATLayer(PlainLayer):
@@ -40,10 +56,23 @@ class GATLayer(PlainLayer):
     output_heads: int = 1
     attention_dropout: float = 0.0
     activation = staticmethod(elu)
-    self_term = False
-    multiplies_input = True
-    reads_weights = False
-    changed_edges = staticmethod(looped_edges)
+    traits = Traits(
+        edge_monoid=partials.SOFTMAX,
+        self_term=False,
+        reads_weights=False,
+        multiplies_input=True,
+        linear_input=True,
+        logit="scores",
+        changed_edges=looped_edges,
+        propagation=GATPropagation,
+    )
+
+    def with_options(self, traits: Traits) -> Traits:
+        traits = super().with_options(traits)
+        if not self.logits:
+            return replace(traits, heads=self.heads, head_width=self.features // max(1, self.heads))
+        mean = partials.SOFTMAX._replace(total=functools.partial(averaged, self.output_heads))
+        return replace(traits, edge_monoid=mean, heads=self.output_heads, head_width=self.features)
 
     def setup(self):
         super().setup()
@@ -66,25 +95,5 @@ class GATLayer(PlainLayer):
     ) -> Attention:
         return self.attention[relation.key](adjacency, sources, targets, masks)
 
-    @property
-    def edge_monoid(self) -> Monoid:
-        return partials.SOFTMAX
 
-    @property
-    def linear_input(self) -> bool:
-        return True
-
-    def relation_total(self, relation: Relation, partial: Attention) -> jax.Array:
-        h = partials.attended(partial)
-        return jnp.mean(h.reshape(len(h), self.output_heads, self.features), axis=1) if self.logits else h
-
-
-class GATPropagation(AttentionPropagation):
-    """`AttentionPropagation` over a neighbourhood that has a loop."""
-
-    self_term = False
-    changed_edges = staticmethod(looped_edges)
-
-
-GATLayer.propagation = GATPropagation
 MODEL = GATLayer

@@ -1,5 +1,7 @@
 """GATv2 (Brody, Alon and Yahav, How Attentive are Graph Attention Networks?, ICLR 2022)."""
 
+from dataclasses import replace
+
 import flax.linen as nn
 import jax
 
@@ -50,11 +52,8 @@ class DynamicAttention(nn.Module):
 class GATv2Layer(GATLayer):
     """`GATLayer` with the attention of equation 7, `LeakyReLU` inside; sources and targets have a matrix each."""
 
-    propagation = None
-
-    @property
-    def linear_input(self) -> bool:
-        return False  # logits are not, so keys must be known whole
+    # Logits are not linear in the input, so keys must be known whole.
+    traits = replace(GATLayer.traits, propagation=None, linear_input=False, logit="additive")
 
     def _attention(self, relation: Relation, width: int, heads: int) -> nn.Module:
         return DynamicAttention(width, heads, self.attention_dropout)

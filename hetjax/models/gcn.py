@@ -10,6 +10,7 @@ from hetjax.kernels.segment import neighbour_sum
 from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import PlainLayer
+from hetjax.models.traits import Traits
 from hetjax.sampling.blocks import Adjacency
 
 
@@ -21,6 +22,12 @@ def normalised_edges(relation: Relation, csc: CSC, sources: int) -> CSC:
     return normalised(with_loops(csc) if relation.source == relation.target else csc, sources)
 
 
+class GCNPropagation(Propagation):
+    """`H' = D^-1/2 (A + I) D^-1/2 H`, as equation 9 of NeutronTP's paper; with several relations their mean."""
+
+    traits = Traits(reads_target=False, self_term=False, linear_fold=neighbour_sum, changed_edges=normalised_edges)
+
+
 class GCNLayer(PlainLayer):
     """Equation 2, `h_v' = relu(sum over u of w_uv / sqrt(d_u d_v) W h_u + b)`, over the in-edges of v and a loop of its own.
 
@@ -30,22 +37,19 @@ class GCNLayer(PlainLayer):
     the layer is their sum. A relation between two types has no loops; there `d_u` sums over the out-edges of the source.
     """
 
-    self_term = False
-    linear_fold = staticmethod(neighbour_sum)
-    multiplies_input = True
-    changed_edges = staticmethod(normalised_edges)
+    traits = Traits(
+        self_term=False,
+        reads_target=False,
+        multiplies_input=True,
+        linear_input=True,
+        linear_fold=neighbour_sum,
+        changed_edges=normalised_edges,
+        propagation=GCNPropagation,
+    )
 
     def setup(self):
         super().setup()
         self.kernel = {r.key: Kernel(self.features) for r in self.relations}
-
-    @property
-    def linear_input(self) -> bool:
-        return True
-
-    @property
-    def reads_target(self) -> bool:
-        return self.residual
 
     def relation(
         self,
@@ -58,13 +62,4 @@ class GCNLayer(PlainLayer):
         return fold_product(adjacency, neighbour_sum, sources, self.kernel[relation.key](sources.shape[1]))
 
 
-class GCNPropagation(Propagation):
-    """`H' = D^-1/2 (A + I) D^-1/2 H`, as equation 9 of NeutronTP's paper; with several relations their mean."""
-
-    linear_fold = staticmethod(neighbour_sum)
-    self_term = False
-    changed_edges = staticmethod(normalised_edges)
-
-
-GCNLayer.propagation = GCNPropagation
 MODEL = GCNLayer

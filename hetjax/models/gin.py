@@ -1,5 +1,6 @@
 """GIN (Xu et al., How Powerful are Graph Neural Networks?, ICLR 2019)."""
 
+from dataclasses import replace
 from typing import Any
 
 import flax.linen as nn
@@ -13,6 +14,7 @@ from hetjax.models.activations import relu
 from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks, dropped
 from hetjax.models.layer import Layer
+from hetjax.models.traits import Traits
 from hetjax.sampling.blocks import Adjacency
 
 
@@ -34,6 +36,34 @@ class Rest(nn.Module):
         else:
             x = x + jnp.expand_dims(self.param("bias", nn.initializers.zeros_init(), (self.features,)), 0)
         return Dense(self.features, kernel_init=nn.initializers.glorot_uniform())(relu(x))
+
+
+class GINPropagation(Propagation):
+    """`h_v' = (1 + eps) h_v + sum over u of h_u`, which is not scaled down: it tells neighbourhoods of any size apart.
+
+    Attributes:
+      epsilon, learn_epsilon: as of `GINLayer`.
+    """
+
+    epsilon: float = 0.0
+    learn_epsilon: bool = False
+    traits = Traits(reads_target=False, linear_fold=neighbour_sum)
+
+    def with_options(self, traits: Traits) -> Traits:
+        return replace(super().with_options(traits), learns=self.learn_epsilon)
+
+    def setup(self):
+        super().setup()
+        start = nn.initializers.constant(self.epsilon)
+        self.eps = {
+            t: self.param(f"epsilon_{t}", start, ()) if self.learn_epsilon else self.epsilon for t in self.selves
+        }
+
+    def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
+        return (1 + self.eps[node_type]) * targets
+
+    def finish(self, node_type: str, total: jax.Array, targets: Any, masks: NodeMasks | None) -> jax.Array:
+        return self.finished(node_type, total, targets, masks)
 
 
 class GINLayer(Layer):
@@ -59,8 +89,14 @@ class GINLayer(Layer):
     norm: str = "none"
     dropout: float = 0.0
     logits: bool = False
-    linear_fold = staticmethod(neighbour_sum)
-    multiplies_input = True
+    traits = Traits(
+        reads_target=False,
+        multiplies_input=True,
+        linear_input=True,
+        linear_fold=neighbour_sum,
+        one_matrix=True,
+        propagation=GINPropagation,
+    )
 
     def setup(self):
         reads = sorted({*(relation.source for relation in self.relations), *self.selves})
@@ -70,14 +106,6 @@ class GINLayer(Layer):
             t: self.param(f"epsilon_{t}", start, ()) if self.learn_epsilon else self.epsilon for t in self.selves
         }
         self.rest = {t: Rest(self.features, self.norm) for t in self.targets}
-
-    @property
-    def linear_input(self) -> bool:
-        return True
-
-    @property
-    def reads_target(self) -> bool:
-        return False
 
     def relation(
         self,
@@ -92,39 +120,9 @@ class GINLayer(Layer):
     def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
         return (1 + self.eps[node_type]) * times(targets, self.first[node_type](targets.shape[1]))
 
-    def finish(self, node_type: str, partial: Any, targets: Any, masks: NodeMasks | None) -> jax.Array:
-        h = self.rest[node_type](self.total(partial, targets))
+    def finish(self, node_type: str, total: jax.Array, targets: Any, masks: NodeMasks | None) -> jax.Array:
+        h = self.rest[node_type](total)
         return h if self.logits else dropped(relu(h), self.dropout, masks, (*self.path, node_type))
 
 
-class GINPropagation(Propagation):
-    """`h_v' = (1 + eps) h_v + sum over u of h_u`, which is not scaled down: it tells neighbourhoods of any size apart.
-
-    Attributes:
-      epsilon, learn_epsilon: as of `GINLayer`.
-    """
-
-    epsilon: float = 0.0
-    learn_epsilon: bool = False
-    linear_fold = staticmethod(neighbour_sum)
-
-    def setup(self):
-        super().setup()
-        start = nn.initializers.constant(self.epsilon)
-        self.eps = {
-            t: self.param(f"epsilon_{t}", start, ()) if self.learn_epsilon else self.epsilon for t in self.selves
-        }
-
-    @property
-    def learns(self) -> bool:
-        return self.learn_epsilon
-
-    def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
-        return (1 + self.eps[node_type]) * targets
-
-    def finish(self, node_type: str, partial: Any, targets: Any, masks: NodeMasks | None) -> jax.Array:
-        return self.finished(node_type, self.total(partial, targets), targets, masks)
-
-
-GINLayer.propagation = GINPropagation
 MODEL = GINLayer

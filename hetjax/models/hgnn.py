@@ -10,14 +10,18 @@ import jax
 
 from hetjax.graph.schema import Relation, Schema
 from hetjax.kernels import partials
+from hetjax.kernels.cost_model import CostModel, using
 from hetjax.kernels.linear import Dense
 from hetjax.kernels.partials import Attention, Monoid
 from hetjax.kernels.sparse import SparseRows
 from hetjax.kernels.tables import read
 from hetjax.models.activations import relu
+from hetjax.models.aggregate import finished
 from hetjax.models.decoupled import DenseOptions, Propagation
 from hetjax.models.dropout import Masks, NodeMasks, dropped
-from hetjax.models.layer import LOCAL, Exchange, Layer, PlainLayer, glorot
+from hetjax.models.exchange import LOCAL, Exchange
+from hetjax.models.layer import Layer, PlainLayer, glorot
+from hetjax.models.traits import Traits, drops, finish_reads, width_made
 from hetjax.options import owners
 from hetjax.sampling.blocks import Adjacency, Block
 from hetjax.system.arrays import Array
@@ -88,13 +92,8 @@ class Composed(PlainLayer):
     looks: bool = True
     masked: bool = False
 
-    @property
-    def reads_target(self) -> bool:
-        return self.looks or self.residual
-
-    @property
-    def drops(self) -> bool:
-        return self.masked or super().drops
+    def with_options(self, traits: Traits) -> Traits:
+        return super().with_options(replace(traits, monoid=self.monoid, reads_target=self.looks, drops=self.masked))
 
     def setup(self):
         super().setup()
@@ -134,6 +133,7 @@ class Stack(nn.Module):
       feature_init: `unit`: learnable features start as normal rows of unit norm; `glorot`: as the rows of a type's Glorot
         matrix, which are longer the fewer there are.
       decoupled: the dense layers that come before the first layer, of a decoupled model.
+      costs: the cost model that applies while the model is traced; None: the current one.
     """
 
     layers: tuple[Layer, ...]
@@ -145,6 +145,13 @@ class Stack(nn.Module):
     input_projection: int = 0
     feature_init: str = "unit"
     decoupled: DenseOptions | None = None
+    costs: CostModel | None = None
+
+    @nn.nowrap
+    def apply(self, *args: Any, **kwargs: Any) -> Any:
+        """Apply the model as `flax.linen.Module.apply` does, with its cost model."""
+        with using(self.costs):
+            return super().apply(*args, **kwargs)
 
     @property
     def target(self) -> str:
@@ -160,7 +167,7 @@ class Stack(nn.Module):
     @property
     def reads_own(self) -> bool:
         """Whether any layer reads its targets' own embeddings of the layer below."""
-        return any(layer.selves or layer.reads_target for layer in self.layers)
+        return any(layer.selves or layer.traits.reads_target for layer in self.layers)
 
     @property
     def multiplied(self) -> frozenset[str]:
@@ -168,7 +175,7 @@ class Stack(nn.Module):
         if self.transforms:
             return frozenset(self.widths)
         first = self.layers[0]
-        return frozenset(t for t in self.widths if first.multiplies_input and not first.finish_reads(t))
+        return frozenset(t for t in self.widths if first.traits.multiplies_input and not finish_reads(first, t))
 
     def sparse(self, depth: int, x: Mapping[str, Any]) -> frozenset[str]:
         """The types of which layer `depth` is given `SparseRows`, if the stack is given `x`."""
@@ -179,7 +186,7 @@ class Stack(nn.Module):
     def drops(self) -> bool:
         """Whether training drops anything; then batches name the nodes of their rows."""
         dense = self.decoupled.dropout if self.decoupled else 0
-        return bool(self.input_dropout or dense) or any(layer.drops for layer in self.layers)
+        return bool(self.input_dropout or dense) or any(map(drops, self.layers))
 
     def setup(self):
         self.project = {t: Dense(self.input_projection) for t in self.widths} if self.input_projection else {}
@@ -255,11 +262,11 @@ class Stack(nn.Module):
 
         Args:
           partial: all combined.
-          own: the seeds' embeddings of the layer below; None will do unless the last layer `reads_target`.
+          own: the seeds' embeddings of the layer below; None will do unless the last layer reads its targets.
           masks: of the seeds, in training.
           arrays: the task's, of the seeds' examples.
         """
-        return self.read_out({self.target: self.layers[-1].finish(self.target, partial, own, masks)}, arrays)
+        return self.read_out({self.target: finished(self.layers[-1], self.target, partial, own, masks)}, arrays)
 
     def read_out(self, embeddings: Mapping[str, jax.Array], arrays: Any = None) -> jax.Array:
         """Return the outputs of the head from the seeds' last embeddings, `[examples, width]` per root type."""
@@ -271,9 +278,9 @@ class Stack(nn.Module):
         Args:
           nodes: of these types.
         """
-        own = None if self.transforms else self.layers[0].learnable_scale(sum(nodes.values()))
-        if own is not None:
-            return dict.fromkeys(nodes, own)
+        first = self.layers[0]
+        if first.traits.learnable_glorot and not self.transforms:
+            return dict.fromkeys(nodes, glorot(sum(nodes.values()), first.features))
         if self.feature_init == "glorot":
             return {t: glorot(count, self.widths[t]) for t, count in nodes.items()}
         return {t: self.widths[t] ** -0.5 for t in nodes}
@@ -347,12 +354,12 @@ def build(
     if "input_dropout" in {option.name for option in fields(layer)}:  # a layer that drops what it makes of the features
         own["input_dropout"], stack = stack.input_dropout, replace(stack, input_dropout=0.0)
     dense = _dense(layer, stack, own, readout.outputs) if stack.decoupled else None
-    if layer.propagation and stack.decoupled:
-        layer = layer.propagation
+    if layer.traits.propagation and stack.decoupled:
+        layer = layer.traits.propagation
         own = {name: value for name, value in own.items() if name in takes(layer)}
-    self_term = stack.self_term and model.self_term
+    self_term = stack.self_term and has_self_term(model)
     nowhere: dict[str, Any] = {"relations": (), "selves": (), "targets": (), "widths": {}, "features": hidden}
-    needed = schema.layer_types(readout.roots, layers, self_term or layer(**nowhere | own).reads_target)
+    needed = schema.layer_types(readout.roots, layers, self_term or layer(**nowhere | own).traits.reads_target)
     places = [_place(schema, types, hidden, self_term) | own for types in needed[1:]]
     rounds: dict[str, Any] = {}
     if dense:
@@ -364,10 +371,7 @@ def build(
     elif not stack.head:
         places[-1] |= {"features": readout.outputs, "logits": True}
     reads = layer(**nowhere | own | rounds)
-    widths = [
-        {t: reads.width(t) if isinstance(reads, Propagation) else hidden for t in schema.nodes if t in types}
-        for types in needed[:-1]
-    ]
+    widths = [{t: width_made(reads, t) for t in schema.nodes if t in types} for types in needed[:-1]]
     if stack.input_projection or dense:
         inputs = {t: features.get(t, stack.feature_width) for t in widths[0]}
     else:
@@ -375,10 +379,8 @@ def build(
         first["learned"] = {
             t: tuple(r for r in first["relations"] if r.source == t) for t in widths[0] if t not in features
         }
-        inputs = widths[0] = {
-            t: features[t] if t in features else layer.learnable_width(t, stack.feature_width, **first)
-            for t in widths[0]
-        }
+        matrices = layer(**first | {"widths": {}}).traits.learnable_widths
+        inputs = widths[0] = {t: features.get(t, matrices.get(t, stack.feature_width)) for t in widths[0]}
     return Stack(
         tuple(layer(widths=below, **place) for below, place in zip(widths, places)),
         inputs,
@@ -398,18 +400,18 @@ def _dense(layer: type[Layer], stack: StackOptions, own: Mapping[str, Any], outp
     Raises:
       InputError: the model has no folds without matrices, or an option of matrices that it would not have.
     """
-    if layer.propagation is None:
+    if layer.traits.propagation is None:
         raise InputError(
             f"model.decoupled is true, and {layer.__name__} cannot be decoupled: it has no fold without matrices"
         )
-    known = {*takes(layer.propagation), *(option.name for option in fields(DenseOptions))}
+    known = {*takes(layer.traits.propagation), *(option.name for option in fields(DenseOptions))}
     for option in fields(layer):
         if option.name in own.keys() - known and own[option.name] != option.default:
             name = owners.model_option(option.name)
             raise InputError(f"{name} is {own[option.name]}, and a decoupled model has no such option")
     given = {name: own[name] for name in ("norm", "dropout", "residual", "bias") if name in own}
     activation = getattr(layer, "activation", relu)
-    folded = stack.hidden if stack.head else layer.propagation.made(outputs, **own)
+    folded = stack.hidden if stack.head else layer.traits.propagation.made(outputs, **own)
     widths = (stack.hidden,) * (stack.layers - 1) + (folded,)
     return DenseOptions(widths, activation, logits=not stack.head, **given)
 
@@ -445,6 +447,11 @@ def _place(schema: Schema, types: Container[str], features: int, self_term: bool
         "targets": targets,
         "features": features,
     }
+
+
+def has_self_term(model: type[Layer] | HGNN) -> bool:
+    """Return whether a model can aggregate nodes into themselves."""
+    return model.self_term if isinstance(model, HGNN) else model.traits.self_term
 
 
 def takes(model: type[Layer] | HGNN) -> frozenset[str]:

@@ -1,12 +1,12 @@
 """HGT (Hu et al., Heterogeneous Graph Transformer, WWW 2020)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jax.typing import DTypeLike
 
 from hetjax.graph.schema import Relation
 from hetjax.kernels import partials
@@ -15,12 +15,15 @@ from hetjax.kernels.folded_attention import attend_folded
 from hetjax.kernels.heads import each_head
 from hetjax.kernels.linear import Dense, times, times_each
 from hetjax.kernels.once import once
-from hetjax.kernels.partials import Attention, Monoid
+from hetjax.kernels.partials import Attention
 from hetjax.kernels.segment import multiply_first, share_products
 from hetjax.kernels.together import Together
 from hetjax.models.activations import gelu
+from hetjax.models.aggregate import relation_total
 from hetjax.models.dropout import NodeMasks, dropped, edge_keep_mask
-from hetjax.models.layer import LOCAL, Exchange, Layer
+from hetjax.models.exchange import Exchange
+from hetjax.models.layer import Layer
+from hetjax.models.traits import Grouped, Traits
 from hetjax.sampling.blocks import Adjacency
 from hetjax.system.errors import InputError
 
@@ -136,6 +139,60 @@ def _related(projection: tuple[jax.Array, jax.Array], matrices: jax.Array) -> tu
     return each_head(kernel, matrices), each_head(bias[..., None, :, :], matrices)[..., 0, :, :]
 
 
+def relation_shape(layer: "HGTLayer", relation: Relation) -> int | None:
+    """Return the source width of a relation that can be aggregated with others; None: each relation has dropout masks of its own."""
+    return None if layer.attention_dropout else layer.widths[relation.source]
+
+
+def relation_weights(layer: "HGTLayer", relation: Relation) -> list[tuple[str, ...]]:
+    """Return the paths of a relation's weights."""
+    return [(f"attention_{relation.key}", name) for name in ("prior", "attention", "message")]
+
+
+def aggregate_grouped(
+    layer: "HGTLayer", group: Together, sources: Mapping[str, Any], targets: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the partial aggregates of a group of relations, per target type."""
+    x, (heads, size) = group.of_sources(sources), (layer.heads, layer.features // layer.heads)
+    queries = group.of_targets({t: jax.lax.collapse(q, 1) for t, q in targets.items()})
+    prior, attention, message = group.stacked(lambda r: layer.attention[r.key].weights())
+    attention = attention * (prior / size**0.5)[..., None, None]
+    ends = []
+    for of_type, related in zip((layer.key, layer.value), (attention, message)):
+        projections = {t: of_type[t](x.shape[1]) for t in group.source_types}
+        kernel, bias = (group.of_type({t: both[i] for t, both in projections.items()}) for i in range(2))
+        ends.append(_related((kernel, bias), related))
+    kernels, biases = zip(*ends)
+    kernel = jnp.concatenate([jax.lax.collapse(own, 2) for own in kernels], axis=2)
+    bias = jnp.concatenate([jax.lax.collapse(own, 1) for own in biases], axis=1)
+    halves = group.halves_from_sources(x, kernel, bias)
+    queries, keys, values = (rows.reshape(-1, heads, size) for rows in (queries, *halves))
+    attended = attend(group.edges, queries, jnp.zeros(queries.shape[:2], queries.dtype), keys, values)
+    return group.total(relation_total(layer, attended.partial()))
+
+
+def queries(
+    layer: "HGTLayer", node_type: str, targets: jax.Array, relations: Sequence[Relation], exchange: Exchange
+) -> jax.Array:
+    """Return the queries, `[T, heads, d]`, made once: every relation into the type reads them."""
+    kernel, bias = layer.query[node_type](targets.shape[1])
+    return once(exchange.total(times(targets.astype(kernel.dtype), kernel) + bias[None]))
+
+
+def shared_keys_and_values(
+    layer: "HGTLayer", adjacency: Mapping[str, Adjacency], sources: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return the source inputs with `Shared` for types where sharing keys and values costs less."""
+    made = dict(sources)
+    for t, rows in sources.items():
+        edges = {r.key: adjacency[r.key] for r in layer.relations if r.source == t and r.key in adjacency}
+        if readers := share_products(edges, rows, layer.features, layer.heads, layer.traits.products):
+            (key, key_bias), (value, value_bias) = layer.key[t](rows.shape[1]), layer.value[t](rows.shape[1])
+            keys, values = times_each(rows.astype(key.dtype), (key, value))
+            made[t] = Shared(rows, readers, keys, values, key_bias, value_bias)
+    return made
+
+
 class HGTLayer(Layer):
     """`h_v' = s A gelu(a) + (1 - s) h_v`: `a` attends over all in-edges of all relations, `s = sigmoid(skip)` (equation 5).
 
@@ -157,11 +214,25 @@ class HGTLayer(Layer):
     norm: str = "none"
     dropout: float = 0.0
     attention_dropout: float = 0.0
-    self_term: ClassVar[bool] = False
-    multiplies_input: ClassVar[bool] = True
-    reads_weights: ClassVar[bool] = False
-    shares_products: ClassVar[bool] = True
-    products: ClassVar[int] = 2
+    traits = Traits(
+        monoid=partials.SOFTMAX,
+        edge_monoid=partials.SOFTMAX,
+        self_term=False,
+        skip=True,
+        reads_weights=False,
+        multiplies_input=True,
+        linear_input=True,
+        attention_products=2,
+        logit="query",
+        grouped=Grouped(relation_shape, relation_weights, aggregate_grouped),
+        target_inputs=queries,
+        shared_inputs=shared_keys_and_values,
+    )
+
+    def with_options(self, traits: Traits) -> Traits:
+        monoid = traits.monoid if self.softmax == "joint" else partials.MEAN
+        head_width = self.features // max(1, self.heads)
+        return replace(traits, monoid=monoid, heads=self.heads, head_width=head_width)
 
     def setup(self):
         if self.features % self.heads:
@@ -179,10 +250,6 @@ class HGTLayer(Layer):
         self.skip = {t: self.param(f"skip_{t}", nn.initializers.ones_init(), ()) for t in self.targets}
         self.normalise = {t: nn.LayerNorm() for t in self.targets} if self.norm == "layer" else {}
 
-    @property
-    def monoid(self) -> Monoid:
-        return partials.SOFTMAX if self.joint else partials.MEAN
-
     def relation(
         self,
         relation: Relation,
@@ -198,72 +265,8 @@ class HGTLayer(Layer):
             return attention(adjacency, sources.rows, targets, masks)
         return attention.of_shared(adjacency, sources, targets, masks)
 
-    def share(self, adjacency: Mapping[str, Adjacency], sources: Mapping[str, Any]) -> Mapping[str, Any]:
-        made = dict(sources)
-        for t, rows in sources.items():
-            edges = {r.key: adjacency[r.key] for r in self.relations if r.source == t and r.key in adjacency}
-            if readers := share_products(edges, rows, self.features, self.heads, self.products):
-                (key, key_bias), (value, value_bias) = self.key[t](rows.shape[1]), self.value[t](rows.shape[1])
-                keys, values = times_each(rows.astype(key.dtype), (key, value))
-                made[t] = Shared(rows, readers, keys, values, key_bias, value_bias)
-        return made
-
-    @property
-    def joint(self) -> bool:
-        return self.softmax == "joint"
-
-    def alike(self, relation: Relation) -> Any:
-        return (
-            None if self.attention_dropout else self.widths[relation.source]
-        )  # dropout's masks are each relation's own
-
-    def together_weights(self, relation: Relation) -> list[tuple[str, ...]]:
-        return [(f"attention_{relation.key}", name) for name in ("prior", "attention", "message")]
-
-    def fold_together(self, group: Together, sources: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-        x, (heads, size) = group.of_sources(sources), (self.heads, self.features // self.heads)
-        queries = group.of_targets({t: jax.lax.collapse(q, 1) for t, q in asked.items()})
-        prior, attention, message = group.stacked(lambda r: self.attention[r.key].weights())
-        attention = attention * (prior / size**0.5)[..., None, None]
-        ends = []
-        for of_type, related in zip((self.key, self.value), (attention, message)):
-            projections = {t: of_type[t](x.shape[1]) for t in group.source_types}
-            kernel, bias = (group.of_type({t: both[i] for t, both in projections.items()}) for i in range(2))
-            ends.append(_related((kernel, bias), related))
-        kernels, biases = zip(*ends)
-        kernel = jnp.concatenate([jax.lax.collapse(own, 2) for own in kernels], axis=2)
-        bias = jnp.concatenate([jax.lax.collapse(own, 1) for own in biases], axis=1)
-        halves = group.halves_from_sources(x, kernel, bias)
-        queries, keys, values = (rows.reshape(-1, heads, size) for rows in (queries, *halves))
-        attended = attend(group.edges, queries, jnp.zeros(queries.shape[:2], queries.dtype), keys, values)
-        return group.total(self.relation_total(group.relations[0], attended.partial()))
-
-    def ask(
-        self, node_type: str, targets: jax.Array, relations: Sequence[Relation], exchange: Exchange = LOCAL
-    ) -> jax.Array:
-        """The queries, `[T, heads, d]`, made once: every relation into the type reads them."""
-        kernel, bias = self.query[node_type](targets.shape[1])
-        return once(exchange.total(times(targets.astype(kernel.dtype), kernel) + bias[None]))
-
-    @property
-    def linear_input(self) -> bool:
-        return True
-
-    def finish_reads(self, node_type: str) -> bool:
-        return self.widths.get(node_type) == self.makes(node_type)
-
-    @property
-    def edge_monoid(self) -> Monoid:
-        return partials.SOFTMAX
-
-    def no_edges(self, targets: int, dtype: DTypeLike) -> Attention:
-        return partials.unattended(targets, self.heads, self.features // self.heads, dtype)
-
-    def relation_total(self, relation: Relation, partial: Attention) -> Any:
-        return partial if self.joint else self.monoid.lift(partials.attended(partial))
-
-    def finish(self, node_type: str, partial: Any, targets: jax.Array, masks: NodeMasks | None) -> jax.Array:
-        h = self.output[node_type](gelu(self.total(partial, targets)))
+    def finish(self, node_type: str, total: jax.Array, targets: jax.Array, masks: NodeMasks | None) -> jax.Array:
+        h = self.output[node_type](gelu(total))
         h = dropped(h, self.dropout, masks, (*self.path, node_type))
         if targets.shape == h.shape:
             gate = nn.sigmoid(self.skip[node_type])

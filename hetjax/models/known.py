@@ -11,8 +11,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from hetjax.kernels.cost_model import Costs
 from hetjax.kernels.linear import fold_product, times
-from hetjax.kernels.orders import costs
 from hetjax.models.layer import Layer
 from hetjax.sampling.blocks import Adjacency, Block
 
@@ -39,27 +39,29 @@ def _(edges: Known, fold: Callable, sources: jax.Array, kernel: Any = None) -> j
     return edges.sums if kernel is None else times(edges.sums.astype(kernel.dtype), kernel)
 
 
-def with_known(layer: Layer, block: Block, static: Mapping[str, jax.Array]) -> Block:
+def with_known(layer: Layer, block: Block, static: Mapping[str, jax.Array], costs: Costs) -> Block:
     """A block in which known sums stand for the edges of relations, where that is less work.
 
     Args:
       layer: the first.
       block: of the whole graph, on a device.
       static: features `[nodes, width]` there, per type of which all rows are read as they are, at every step.
+      costs: of orders.
     """
-    if not layer.linear_fold:
+    linear_fold = layer.traits.linear_fold
+    if not linear_fold:
         return block
     known: dict[str, Any] = {
         relation.key: Known(
-            jax.jit(layer.linear_fold)(block.adjacency[relation.key], jnp.asarray(static[relation.source], float))
+            jax.jit(linear_fold)(block.adjacency[relation.key], jnp.asarray(static[relation.source], float))
         )
         for relation in layer.relations
-        if relation.source in static and _pays(block.adjacency[relation.key], static[relation.source])
+        if relation.source in static and _pays(block.adjacency[relation.key], static[relation.source], costs)
     }
     return block._replace(adjacency={**block.adjacency, **known})
 
 
-def _pays(adjacency: Adjacency, x: jax.Array) -> bool:
+def _pays(adjacency: Adjacency, x: jax.Array, costs: Costs) -> bool:
     """Whether multiplying the sums of all targets is cheaper than multiplying all sources and folding the products."""
     rows, width = x.shape
-    return adjacency.targets * width < rows * width + costs().move / costs().multiply * adjacency.indices.shape[0]
+    return adjacency.targets * width < rows * width + costs.move / costs.multiply * adjacency.indices.shape[0]

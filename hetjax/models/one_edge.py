@@ -18,6 +18,7 @@ from hetjax.kernels import partials
 from hetjax.kernels.attention import Attended, attend
 from hetjax.kernels.folded_attention import attend_folded
 from hetjax.kernels.linear import times
+from hetjax.kernels.partials import is_softmax
 from hetjax.kernels.segment import by_target, degree, multiply_first, neighbour_sum, sum_edges
 from hetjax.models.layer import Layer
 from hetjax.sampling.blocks import Adjacency, Block, Edges, OneEdge
@@ -37,12 +38,13 @@ def one_edge(layers: Sequence[Layer], graph: HetGraph) -> list[frozenset[str]]:
 
 def _attends_apart(layer: Layer, relation: Relation) -> bool:
     """Whether a softmax of the layer is over a relation's edges into a node, and over nothing else."""
-    if layer.edge_monoid is not partials.SOFTMAX:
+    monoid = layer.traits.monoid
+    if not is_softmax(layer.traits.edge_monoid):
         return False
-    if layer.monoid in (partials.SUM, partials.MEAN, partials.MAX):  # of what each relation's softmax gives
+    if monoid in (partials.SUM, partials.MEAN, partials.MAX):  # of what each relation's softmax gives
         return True
     alone = [r for r in layer.relations if r.target == relation.target] == [relation]
-    return layer.monoid is partials.SOFTMAX and alone and relation.target not in layer.selves
+    return monoid is partials.SOFTMAX and alone and relation.target not in layer.selves
 
 
 def _at_most_one(edges: CSC) -> bool:

@@ -94,7 +94,9 @@ def packing(params: Any, layers: Sequence[Layer], blocks: Sequence[Block]) -> Pa
 
 def _stacks(layer: Layer, depth: int, group: Together) -> list[list[tuple[str, ...]]]:
     """Paths in the tree of weights: per kind of weight that each relation of a group has one of, in the order of the relations."""
-    named = zip(*map(layer.together_weights, group.relations))
+    grouped = layer.traits.grouped
+    assert grouped
+    named = zip(*(grouped.weights(layer, relation) for relation in group.relations))
     return [[("params", f"layers_{depth}", *path) for path in alike] for alike in named]
 
 

@@ -7,7 +7,8 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.kernels import adamw, folded_attention_kernels, native, orders
 from hetjax.kernels import neighbour_sums as kernels
 from hetjax.kernels import table_rows as rows
-from hetjax.kernels.grouping import FEWEST
+from hetjax.kernels.cost_model import using
+from hetjax.kernels.grouping import FEWEST, shape_of
 from hetjax.kernels.orders import Work
 from hetjax.kernels.products import multiply_turned
 from hetjax.kernels.sums_at import sum_at, sum_at_back
@@ -60,28 +61,30 @@ def before_evaluating(model: Stack, graph: HetGraph, nodes: int, sparse: Contain
         parts = [1.0] * len(model.layers)  # of the nodes of those types that are evaluated
         parts[-1] = nodes / graph.schema.nodes[model.target]
         given = [sparse] + [()] * (len(model.layers) - 1)
-        if any(_folds_first(*at, graph) for at in zip(model.layers, needed, parts, given)):
+        with using(model.costs):
+            needs_kernel = any(_folds_first(*at, graph) for at in zip(model.layers, needed, parts, given))
+        if needs_kernel:
             native.expect(folded_attention_kernels.attend)
 
 
 def _folds_first(layer: Layer, types: Iterable[str], part: float, sparse: Container[str], graph: HetGraph) -> bool:
     """Whether a layer's attention will call that kernel."""
-    nodes, heads = graph.schema.nodes, getattr(layer, "heads", 0)
-    if not heads or not layer.products:
+    nodes, traits = graph.schema.nodes, layer.traits
+    if not traits.heads or not traits.products:
         return False
     for t in types:
         relations = {r for r in set(graph.schema.into(t)) & set(layer.relations) if r.source not in sparse}
-        alike = Counter(layer.alike(relation) for relation in relations)
+        alike = Counter(shape_of(layer, relation) for relation in relations)
         alike[None] = 0  # these are folded alone
         works: dict[str, dict[str, Work]] = {}
         for relation in relations:
-            if alike[layer.alike(relation)] < FEWEST:  # the others are folded together
+            if alike[shape_of(layer, relation)] < FEWEST:  # the others are folded together
                 edges = int(part * graph.relations[relation].edges)
                 shape = nodes[relation.source], int(part * nodes[t]), edges, layer.widths[relation.source]
-                work = Work(*shape, layer.features, heads, layer.products, trained=False, grouped=False)
+                work = Work(*shape, layer.features, traits.heads, traits.products, trained=False, grouped=False)
                 works.setdefault(relation.source, {})[relation.key] = work
         for of_source in works.values():
-            readers = orders.shared(of_source) if layer.shares_products else frozenset()
+            readers = orders.shared(of_source) if traits.shared_inputs else frozenset()
             if any(not orders.multiplies_first(work) for key, work in of_source.items() if key not in readers):
                 return True
     return False

@@ -2,25 +2,27 @@
 (Busbridge et al., Relational Graph Attention Networks, 2019, with the softmax within each relation, WIRGAT)."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jax.typing import DTypeLike
 
 from hetjax.graph.schema import Relation
 from hetjax.kernels import partials
 from hetjax.kernels.attention import attend
 from hetjax.kernels.folded_attention import attend_folded
 from hetjax.kernels.linear import Dense, times
-from hetjax.kernels.partials import Attention, Monoid
+from hetjax.kernels.partials import Attention
 from hetjax.kernels.segment import multiply_first
 from hetjax.kernels.together import Together
 from hetjax.models.activations import elu
 from hetjax.models.decoupled_attention import SLOPE, AttentionPropagation
 from hetjax.models.dropout import NodeMasks, edge_keep_mask
-from hetjax.models.layer import LOCAL, Exchange, PlainLayer
+from hetjax.models.exchange import Exchange
+from hetjax.models.layer import PlainLayer
+from hetjax.models.traits import Grouped, Traits
 from hetjax.sampling.blocks import Adjacency
 from hetjax.system.errors import InputError
 
@@ -88,6 +90,43 @@ class Targets(NamedTuple):
     offsets: Mapping[str, jax.Array]
 
 
+def relation_shape(layer: "RGATLayer", relation: Relation) -> tuple[int, int] | None:
+    """Return both widths of a relation that can be aggregated with others; None: each relation has dropout masks of its own."""
+    return None if layer.attention_dropout else (layer.widths[relation.source], layer.widths[relation.target])
+
+
+def relation_weights(layer: "RGATLayer", relation: Relation) -> list[tuple[str, ...]]:
+    """Return the paths of a relation's weights."""
+    names = "kernel_source", "attention_source", "kernel_target", "attention_target"
+    return [(f"attention_{relation.key}", name) for name in names]
+
+
+def aggregate_grouped(
+    layer: "RGATLayer", group: Together, sources: Mapping[str, Any], targets: Mapping[str, Targets]
+) -> dict[str, jax.Array]:
+    """Return the partial aggregates of a group of relations, per target type."""
+    x, rows = group.of_sources(sources), group.of_targets({t: of_type.rows for t, of_type in targets.items()})
+    ends = {"source": x.shape[1], "target": rows.shape[1]}
+    kernel, towards, target_kernel, target_vector = group.stacked(
+        lambda r: [weights for end, width in ends.items() for weights in layer.attention[r.key].side(end, width)]
+    )
+    offsets = group.from_targets(rows, jnp.einsum("rwhd,rhd->rwh", target_kernel, target_vector))
+    keys = group.from_sources(x, jax.lax.collapse(kernel, 2)).reshape(-1, *towards.shape[1:])
+    queries = group.at_targets(towards)
+    return group.total(partials.attended(attend(group.edges, queries, offsets, keys, slope=SLOPE).partial()))
+
+
+def target_offsets(
+    layer: "RGATLayer", node_type: str, targets: jax.Array, relations: Sequence[Relation], exchange: Exchange
+) -> Targets:
+    """Return the targets with their offsets, by one product: targets may have wide rows, and are read once."""
+    if not relations or layer.is_initializing():  # where each relation draws weights for its sources first
+        return Targets(targets, {})
+    matrices = [layer.attention[r.key].of_targets(targets.shape[1]) for r in relations]
+    offsets = times(targets.astype(matrices[0].dtype), jnp.concatenate(matrices, axis=1))
+    return Targets(targets, {r.key: part for r, part in zip(relations, jnp.split(offsets, len(relations), axis=1))})
+
+
 class RGATLayer(PlainLayer):
     """`h_v' = elu(W_0 h_v + sum over r of the attention of relation r)`, with a bias and a `W_0` per node type.
 
@@ -101,10 +140,21 @@ class RGATLayer(PlainLayer):
     heads: int = 4
     attention_dropout: float = 0.0
     activation = staticmethod(elu)
-    multiplies_input = True
-    reads_weights = False
-    propagation = AttentionPropagation
-    products = 1
+    traits = Traits(
+        edge_monoid=partials.SOFTMAX,
+        reads_weights=False,
+        multiplies_input=True,
+        linear_input=True,
+        attention_products=1,
+        logit="scores",
+        propagation=AttentionPropagation,
+        grouped=Grouped(relation_shape, relation_weights, aggregate_grouped),
+        target_inputs=target_offsets,
+    )
+
+    def with_options(self, traits: Traits) -> Traits:
+        traits = super().with_options(traits)
+        return replace(traits, heads=self.heads, head_width=self.features // max(1, self.heads))
 
     def setup(self):
         super().setup()
@@ -127,52 +177,6 @@ class RGATLayer(PlainLayer):
         if self.is_initializing():
             return attention(adjacency, sources, targets.rows, masks)
         return attention.fold(adjacency, sources, targets.offsets[relation.key], masks)
-
-    def ask(
-        self, node_type: str, targets: jax.Array, relations: Sequence[Relation], exchange: Exchange = LOCAL
-    ) -> Targets:
-        """Offsets by one product: targets may have wide rows, and are read once."""
-        if not relations or self.is_initializing():  # where each relation draws weights for its sources first
-            return Targets(targets, {})
-        matrices = [self.attention[r.key].of_targets(targets.shape[1]) for r in relations]
-        offsets = times(targets.astype(matrices[0].dtype), jnp.concatenate(matrices, axis=1))
-        return Targets(targets, {r.key: part for r, part in zip(relations, jnp.split(offsets, len(relations), axis=1))})
-
-    def alike(self, relation: Relation) -> Any:
-        if self.attention_dropout:  # whose masks are each relation's own
-            return None
-        return self.widths[relation.source], self.widths[relation.target]
-
-    def together_weights(self, relation: Relation) -> list[tuple[str, ...]]:
-        names = "kernel_source", "attention_source", "kernel_target", "attention_target"
-        return [(f"attention_{relation.key}", name) for name in names]
-
-    def fold_together(
-        self, group: Together, sources: Mapping[str, Any], asked: Mapping[str, Any]
-    ) -> dict[str, jax.Array]:
-        x, targets = group.of_sources(sources), group.of_targets({t: of.rows for t, of in asked.items()})
-        ends = {"source": x.shape[1], "target": targets.shape[1]}
-        kernel, towards, target_kernel, target_vector = group.stacked(
-            lambda r: [weights for end, width in ends.items() for weights in self.attention[r.key].side(end, width)]
-        )
-        offsets = group.from_targets(targets, jnp.einsum("rwhd,rhd->rwh", target_kernel, target_vector))
-        keys = group.from_sources(x, jax.lax.collapse(kernel, 2)).reshape(-1, *towards.shape[1:])
-        queries = group.at_targets(towards)
-        return group.total(partials.attended(attend(group.edges, queries, offsets, keys, slope=SLOPE).partial()))
-
-    @property
-    def edge_monoid(self) -> Monoid:
-        return partials.SOFTMAX
-
-    @property
-    def linear_input(self) -> bool:
-        return True
-
-    def no_edges(self, targets: int, dtype: DTypeLike) -> Attention:
-        return partials.unattended(targets, self.heads, self.features // self.heads, dtype)
-
-    def relation_total(self, relation: Relation, partial: Attention) -> jax.Array:
-        return partials.attended(partial)
 
     def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
         return self.self_loop[node_type](targets)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import flax.linen as nn
@@ -15,6 +16,7 @@ from hetjax.kernels.together import Together
 from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import PlainLayer, glorot
+from hetjax.models.traits import Grouped, Traits
 from hetjax.sampling.blocks import Adjacency
 from hetjax.system.errors import InputError
 
@@ -110,15 +112,13 @@ class RGCNPropagation(Propagation):
     Numbers are kept as their distance from 1, so that decay of the weights pulls to plain propagation, and not to none.
     """
 
+    traits = replace(Propagation.traits, learns=True)
+
     def setup(self):
         super().setup()
         zeros = nn.initializers.zeros_init()
         self.scale = {r.key: self.param(f"scale_{r.key}", zeros, ()) for r in self.relations}
         self.self_scale = {t: self.param(f"scale_{t}", zeros, ()) for t in self.selves}
-
-    @property
-    def learns(self) -> bool:
-        return True
 
     def relation(
         self,
@@ -133,8 +133,46 @@ class RGCNPropagation(Propagation):
     def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
         return (1 + self.self_scale[node_type]) * targets
 
-    def finish(self, node_type: str, partial: Any, targets: Any, masks: NodeMasks | None) -> jax.Array:
-        return self.finished(node_type, self.total(partial, targets), targets, masks)
+    def finish(self, node_type: str, total: jax.Array, targets: Any, masks: NodeMasks | None) -> jax.Array:
+        return self.finished(node_type, total, targets, masks)
+
+
+def one_hot_inputs(layer: "RGCNLayer", node_type: str, sources: jax.Array) -> jax.Array | Mapping[str, jax.Array]:
+    """Return the source inputs; of one-hot sources `[S, features]` per relation key, all of them by one product of matrices."""
+    if not layer.is_one_hot(node_type):
+        return sources
+    keys, parts = [relation.key for relation in layer.learned[node_type]], layer.parts(sources)
+    if layer.bases:
+        keys = [key for key in keys if key in layer.combine]
+        weights = [layer.combine[key]() for key in keys]
+        parts = jnp.einsum("rb,bnf->rnf", jnp.stack(weights), parts[: layer.bases]) if keys else parts[:0]
+    # Split, not indexed, because the gradient of that is one concatenation.
+    return {key: part[0] for key, part in zip(keys, jnp.split(parts, len(parts)))} if keys else {}
+
+
+def relation_shape(layer: "RGCNLayer", relation: Relation) -> int | None:
+    """Return the source width of a relation that can be aggregated with others; None: one-hot sources."""
+    return None if layer.is_one_hot(relation.source) else layer.widths[relation.source]
+
+
+def relation_weights(layer: "RGCNLayer", relation: Relation) -> list[tuple[str, ...]]:
+    """Return the paths of a relation's weights."""
+    return [(f"mean_{relation.key}", "coefficients" if layer.bases else "kernel")]
+
+
+def aggregate_grouped(
+    layer: "RGCNLayer", group: Together, sources: Mapping[str, Any], targets: Mapping[str, Any]
+) -> dict[str, jax.Array]:
+    """Return the partial aggregates of a group of relations, per target type."""
+    x = group.of_sources(sources)
+    width = x.shape[1]
+    (kernels,) = group.stacked(lambda r: [layer.mean[r.key].own(width)])
+    if layer.bases:
+        kernels = combined(kernels, layer.shared[str(width)](width))
+    x = x.astype(kernels.dtype)
+    if multiply_first(group.edges, x, layer.features):
+        return group.total(neighbour_mean(group.edges, group.from_sources(x, kernels)))
+    return group.total(group.from_targets(neighbour_mean(group.edges, x), kernels))
 
 
 class RGCNLayer(PlainLayer):
@@ -155,9 +193,27 @@ class RGCNLayer(PlainLayer):
     bases: int = 0
     share_self: bool = False
     one_hot: bool = False
-    linear_fold = staticmethod(neighbour_mean)
-    multiplies_input = True
-    propagation = RGCNPropagation
+    traits = Traits(
+        reads_target=False,
+        multiplies_input=True,
+        linear_input=True,
+        linear_fold=neighbour_mean,
+        propagation=RGCNPropagation,
+        grouped=Grouped(relation_shape, relation_weights, aggregate_grouped),
+        source_inputs=one_hot_inputs,
+    )
+
+    def with_options(self, traits: Traits) -> Traits:
+        traits = super().with_options(traits)
+        if not self.one_hot:
+            return traits
+        widths = {t: self._parts_of(t) * self.features for t in self.learned}
+        return replace(traits, linear_input=not self.learned, learnable_widths=widths, learnable_glorot=True)
+
+    def _parts_of(self, node_type: str) -> int:
+        """Return the number of slices that a one-hot node's row has."""
+        own = node_type in self.selves and not self.share_self
+        return (self.bases or len(self.learned[node_type])) + own
 
     def setup(self):
         super().setup()
@@ -184,75 +240,26 @@ class RGCNLayer(PlainLayer):
             return SelfTerm(self.features, self.shared[str(self.widths[node_type])])
         return Dense(self.features, use_bias=False)
 
-    @property
-    def linear_input(self) -> bool:
-        return not (self.one_hot and self.learned)  # rows of matrices, which are folded as they are
-
-    @property
-    def reads_target(self) -> bool:
-        return self.residual
-
-    def prepare(self, node_type: str, sources: jax.Array) -> jax.Array | Mapping[str, jax.Array]:
-        """Of one-hot sources what each relation reads, `[S, features]` by its key: all at once, as one product of matrices."""
-        if not self._one_hot(node_type):
-            return sources
-        keys, parts = [relation.key for relation in self.learned[node_type]], self._parts(sources)
-        if self.bases:
-            keys = [key for key in keys if key in self.combine]
-            weights = [self.combine[key]() for key in keys]
-            parts = jnp.einsum("rb,bnf->rnf", jnp.stack(weights), parts[: self.bases]) if keys else parts[:0]
-        # Split, not indexed, because the gradient of that is one concatenation.
-        return {key: part[0] for key, part in zip(keys, jnp.split(parts, len(parts)))} if keys else {}
-
     def relation(
         self, relation: Relation, adjacency: Adjacency, sources: Any, targets: jax.Array | None, masks: NodeMasks | None
     ) -> jax.Array:
-        if self._one_hot(relation.source):
+        if self.is_one_hot(relation.source):
             return fold_product(adjacency, neighbour_mean, sources[relation.key])
         return self.mean[relation.key](adjacency, sources)
 
-    def alike(self, relation: Relation) -> Any:
-        return None if self._one_hot(relation.source) else self.widths[relation.source]
-
-    def together_weights(self, relation: Relation) -> list[tuple[str, ...]]:
-        return [(f"mean_{relation.key}", "coefficients" if self.bases else "kernel")]
-
-    def fold_together(
-        self, group: Together, sources: Mapping[str, Any], asked: Mapping[str, Any]
-    ) -> dict[str, jax.Array]:
-        x = group.of_sources(sources)
-        width = x.shape[1]
-        (kernels,) = group.stacked(lambda r: [self.mean[r.key].own(width)])
-        if self.bases:
-            kernels = combined(kernels, self.shared[str(width)](width))
-        x = x.astype(kernels.dtype)
-        if multiply_first(group.edges, x, self.features):
-            return group.total(neighbour_mean(group.edges, group.from_sources(x, kernels)))
-        return group.total(group.from_targets(neighbour_mean(group.edges, x), kernels))
-
     def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
-        if not self._one_hot(node_type):
+        if not self.is_one_hot(node_type):
             return self.self_loop[node_type](targets)
-        parts = self._parts(targets)
+        parts = self.parts(targets)
         return jnp.einsum("b,bnf->nf", self.combine_self[node_type](), parts) if self.share_self else parts[-1]
 
-    def _one_hot(self, node_type: str) -> bool:
+    def is_one_hot(self, node_type: str) -> bool:
+        """Return whether the embeddings below of a type are rows of the matrices."""
         return self.one_hot and node_type in self.learned
 
-    def _parts(self, rows: jax.Array) -> jax.Array:
-        """Rows of one-hot nodes, `[parts, nodes, features]`."""
+    def parts(self, rows: jax.Array) -> jax.Array:
+        """Return the rows of one-hot nodes, `[parts, nodes, features]`."""
         return jnp.moveaxis(rows.reshape(len(rows), rows.shape[1] // self.features, self.features), 1, 0)
-
-    @classmethod
-    def learnable_width(cls, node_type: str, feature_width: int, **fields: Any) -> int:
-        if not fields.get("one_hot"):
-            return feature_width
-        slices = fields.get("bases") or len(fields["learned"][node_type])
-        own = node_type in fields["selves"] and not fields.get("share_self")
-        return (slices + own) * fields["features"]
-
-    def learnable_scale(self, nodes: int) -> float | None:
-        return glorot(nodes, self.features) if self.one_hot else None
 
 
 MODEL = RGCNLayer

@@ -9,6 +9,7 @@ from hetjax.kernels.segment import neighbour_mean
 from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import PlainLayer
+from hetjax.models.traits import Traits
 from hetjax.sampling.blocks import Adjacency
 
 
@@ -20,10 +21,13 @@ class SAGELayer(PlainLayer):
     with several relations each has a matrix, and their terms are summed.
     """
 
-    propagation = Propagation
-
-    linear_fold = staticmethod(neighbour_mean)
-    multiplies_input = True
+    traits = Traits(
+        reads_target=False,
+        multiplies_input=True,
+        linear_input=True,
+        linear_fold=neighbour_mean,
+        propagation=Propagation,
+    )
 
     def setup(self):
         super().setup()
@@ -31,14 +35,6 @@ class SAGELayer(PlainLayer):
         self.self_loop = {
             t: Dense(self.features, use_bias=False, kernel_init=nn.initializers.glorot_uniform()) for t in self.selves
         }
-
-    @property
-    def linear_input(self) -> bool:
-        return True
-
-    @property
-    def reads_target(self) -> bool:
-        return self.residual
 
     def relation(
         self,

@@ -16,6 +16,7 @@ from hetjax.kernels.segment import neighbour_mean, neighbour_sum
 from hetjax.metapaths.star import is_metapath, is_own
 from hetjax.models.dropout import NodeMasks, dropped
 from hetjax.models.layer import Layer
+from hetjax.models.traits import Traits
 from hetjax.sampling.blocks import Adjacency
 from hetjax.system.errors import InputError
 
@@ -130,7 +131,7 @@ class SeHGNNLayer(Layer):
     embedding_init: str = "glorot"
     metapath_norm: str = "each"
     logits: bool = False
-    self_term = False
+    traits = Traits(self_term=False, reads_target=False)
 
     def setup(self):
         if self.logits:
@@ -146,14 +147,6 @@ class SeHGNNLayer(Layer):
         self.own = nn.Dense(self.features, use_bias=False, kernel_init=_rectified())
         self.activation, self.output = nn.PReLU(), Output(self.output_layers - 1, self.dropout)
 
-    @property
-    def reads_target(self) -> bool:
-        return False
-
-    @property
-    def drops(self) -> bool:
-        return bool(self.dropout or self.input_dropout)
-
     def relation(
         self, relation: Relation, adjacency: Adjacency, sources: jax.Array, targets: Any, masks: NodeMasks | None
     ) -> jax.Array:
@@ -164,10 +157,10 @@ class SeHGNNLayer(Layer):
         before, after = place * self.features, (len(self.relations) - 1 - place) * self.features
         return jnp.pad(embedded, ((0, 0), (before, after)))
 
-    def finish(self, node_type: str, partial: Any, targets: Any, masks: NodeMasks | None) -> jax.Array:
-        embedded = partial.reshape(len(partial), len(self.relations), self.features)
+    def finish(self, node_type: str, total: jax.Array, targets: Any, masks: NodeMasks | None) -> jax.Array:
+        embedded = total.reshape(len(total), len(self.relations), self.features)
         fused = self.fuse(self.project(embedded, masks))
-        h = self.join(fused.reshape(partial.shape))
+        h = self.join(fused.reshape(total.shape))
         for place, relation in enumerate(self.relations):
             if self.residual and is_own(relation):
                 h = h + self.own(embedded[:, place])

@@ -21,6 +21,7 @@ from hetjax.kernels.sparse import SparseRows
 from hetjax.models.hgnn import Stack
 from hetjax.models.one_edge import one_edge, with_one_edge
 from hetjax.models.packed import stacked
+from hetjax.models.traits import width_made
 from hetjax.options.config import Train
 from hetjax.processes.kept import Kept, Rows, SomeRows
 from hetjax.sampling.blocks import Block, Capacities, Sample, edges_of, pad_sample, rows_of
@@ -199,7 +200,7 @@ class Evaluator:
     def last(self, params: Any, x: Mapping[str, Array], nodes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return the last embeddings of some nodes, as `embed`, from what `below` gives."""
         depth, layer = len(self.model.layers) - 1, self.model.layers[-1]
-        rooms = {t: self.kept.rows((len(ids), layer.makes(t))) for t, ids in nodes.items()}
+        rooms = {t: self.kept.rows((len(ids), width_made(layer, t))) for t, ids in nodes.items()}
         return {t: self._layer(params, x, depth, t, ids, rooms[t]) for t, ids in nodes.items()}
 
     def below(
@@ -245,7 +246,7 @@ class Evaluator:
 
     def rows(self, depth: int, node_type: str, nodes: np.ndarray) -> Rows:
         """Room for what a layer below the last makes of some nodes of a type, by node id."""
-        shape = self.graph.schema.nodes[node_type], self.model.layers[depth].makes(node_type)
+        shape = self.graph.schema.nodes[node_type], width_made(self.model.layers[depth], node_type)
         return self.kept.rows(shape) if len(nodes) == shape[0] else SomeRows(shape, nodes)
 
     def _layer(self, params, x, depth: int, node_type: str, nodes: np.ndarray, embeddings: Rows) -> np.ndarray:

@@ -19,7 +19,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from hetjax.kernels import tables
-from hetjax.models.layer import Exchange
+from hetjax.models.exchange import Exchange
 from hetjax.sampling.blocks import Batch
 from hetjax.sampling.loader import Batches
 from hetjax.sharding.mesh import DATA, put, shard_map

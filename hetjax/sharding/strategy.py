@@ -20,6 +20,7 @@ from hetjax.checkpoints.checkpoint import Checkpoint
 from hetjax.checkpoints.progress import Progress
 from hetjax.datasets.load import Ahead, load
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.kernels.cost_model import CostModel, current
 from hetjax.options.config import Config
 from hetjax.partition import Partitioning, Workload
 from hetjax.processes.group import ProcessGroup
@@ -45,6 +46,7 @@ class Setup(NamedTuple):
       trainer: model and optimizers.
       processes: that train together.
       folder: of the run, for tables on disk; None if it has none.
+      costs: the measured constants by which the run chooses between equal computations.
     """
 
     config: Config
@@ -53,6 +55,7 @@ class Setup(NamedTuple):
     trainer: Trainer
     processes: ProcessGroup
     folder: Path | None
+    costs: CostModel
 
     @property
     def task(self) -> Task:
@@ -91,8 +94,14 @@ def regime_of(config: Config, seeds: int) -> Regime:
     return mini_batch_regime(seeds, sampling.batch_size, sampling.fanout, limit, sampling.threads)
 
 
-def setup(config: Config, graph: HetGraph, processes: ProcessGroup | None = None, folder: Path | None = None) -> Setup:
-    """What a run gives its strategy, from its configuration and its graph.
+def setup(
+    config: Config,
+    graph: HetGraph,
+    processes: ProcessGroup | None = None,
+    folder: Path | None = None,
+    costs: CostModel | None = None,
+) -> Setup:
+    """Return what a run gives its strategy, from its configuration and its graph; without `costs` the usual ones of the platform.
 
     Raises:
       InputError: the model does not go with the graph, or has no such option.
@@ -101,8 +110,9 @@ def setup(config: Config, graph: HetGraph, processes: ProcessGroup | None = None
     graph = models.changed(config.model.name, graph)
     task = tasks.make(config, graph)
     regime = regime_of(config, len(task.examples("train")))
-    trainer = make_trainer(graph, config, task, regime.steps)
-    return Setup(config, graph, regime, trainer, processes or ProcessGroup(), folder)
+    costs = costs or current()
+    trainer = make_trainer(graph, config, task, regime.steps, costs)
+    return Setup(config, graph, regime, trainer, processes or ProcessGroup(), folder, costs)
 
 
 class Engine(ABC):

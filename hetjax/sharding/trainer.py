@@ -13,12 +13,13 @@ from hetjax import models
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.kernels import tables
 from hetjax.kernels.adamw import AdamW
+from hetjax.kernels.cost_model import CostModel
 from hetjax.kernels.grouping import with_together
 from hetjax.kernels.tables import RowAdam, Shape, Table
 from hetjax.models import hgnn
 from hetjax.models.dropout import Masks
+from hetjax.models.exchange import Exchange
 from hetjax.models.hgnn import Stack
-from hetjax.models.layer import Exchange
 from hetjax.models.packed import opened
 from hetjax.options.config import Config, Train
 from hetjax.sampling.blocks import Adjacency, Batch, Block
@@ -240,17 +241,18 @@ def multiply_in_full() -> None:
         jax.config.update("jax_default_matmul_precision", "highest")
 
 
-def make_trainer(graph: HetGraph, config: Config, task: Task, steps: int) -> Trainer:
+def make_trainer(graph: HetGraph, config: Config, task: Task, steps: int, costs: CostModel | None = None) -> Trainer:
     """Model and optimizers for a graph.
 
     Args:
       task: what is predicted.
       steps: of an epoch, which the learning rates' schedules count by.
+      costs: by which the model chooses between equal computations; None: the current ones.
     """
     multiply_in_full()
     model, options, schema = config.model, config.train, graph.schema
     features = {name: matrix.shape[1] for name, matrix in graph.features.items()}
-    network = hgnn.build(models.find(model.name), schema, features, task, **models.options(model))
+    network = hgnn.build(models.find(model.name), schema, features, task, **models.options(model)).clone(costs=costs)
     learned = {name: width for name, width in network.widths.items() if name not in features}
     scales = network.learnable_scales({name: schema.nodes[name] for name in learned})
     learnable = {name: Shape(schema.nodes[name], width, scales[name]) for name, width in learned.items()}

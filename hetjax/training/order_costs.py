@@ -3,7 +3,7 @@
 from hetjax.checkpoints.checkpoint import Checkpoint
 from hetjax.checkpoints.progress import Progress
 from hetjax.kernels import calibration, native, orders
-from hetjax.kernels.orders import Costs
+from hetjax.kernels.cost_model import CostModel, Costs, usual
 from hetjax.options.config import Config
 from hetjax.processes.group import ProcessGroup
 from hetjax.system.logs import log
@@ -13,17 +13,18 @@ def order_costs(processes: ProcessGroup) -> Costs:
     """Return the costs of the first process's machine, in all processes; called by all together."""
     # All processes ask, as their backends start together.
     measurable = native.taken()
-    found = (calibration.machine_costs() if measurable else orders.usual()) if processes.first else None
+    found = (calibration.machine_costs() if measurable else usual().orders) if processes.first else None
     return Costs(*processes.broadcast_object("costs of orders", found and list(found)))
 
 
-def count_orders(config: Config, done: Progress, checkpoint: Checkpoint | None, processes: ProcessGroup) -> None:
-    """Count orders with their costs on this machine, or on that where the run began."""
+def count_orders(config: Config, done: Progress, checkpoint: Checkpoint | None, processes: ProcessGroup) -> CostModel:
+    """Return the cost model of a run, with the costs of orders on this machine, or on that where the run began."""
     if not done.costs:
-        usual = Costs() if checkpoint else orders.usual()  # one that does not say was written before they were kept
+        constants = Costs() if checkpoint else usual().orders  # an older checkpoint has no costs
         fresh = config.train.order_costs == "measured" and not checkpoint
-        done.costs = list(order_costs(processes) if fresh else usual)
-    orders.use(orders.kept(done.costs))
+        done.costs = list(order_costs(processes) if fresh else constants)
+    costs = orders.kept(done.costs)
     if processes.first:
-        words = ", ".join(f"{name} {cost:.2g}" for name, cost in orders.costs()._asdict().items())
+        words = ", ".join(f"{name} {cost:.2g}" for name, cost in costs._asdict().items())
         log.debug(f"orders are counted with these costs, in nanoseconds: {words}")
+    return CostModel(costs)

@@ -67,10 +67,10 @@ def prepare(
     checkpoints = Checkpoints(workdir.file("checkpoints"))
     checkpoint, done = progress.newest(checkpoints, processes, log.warning)
     done.lowered = max(lowered, done.lowered)
-    count_orders(config, done, checkpoint, processes)
+    costs = count_orders(config, done, checkpoint, processes)
     if processes.count == 1:
         precompile.after_measuring("heads" in models.takes(config.model.name))
-    run_setup = setup(guard.lowered(config, done.lowered), graph, processes, workdir.path)
+    run_setup = setup(guard.lowered(config, done.lowered), graph, processes, workdir.path, costs)
     folder = workdir.file(strategy.partition_name(config))
     partitioning = strategy.partition(run_setup, folder)
     if partitioning is not None:

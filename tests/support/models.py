@@ -1,5 +1,7 @@
 """Models of a graph's labels, and what they compute for some nodes."""
 
+from hetjax.kernels import cost_model
+from hetjax.kernels.cost_model import CostModel, Costs
 from hetjax.options.config import Config
 from hetjax.sharding.evaluate import ReadOut
 from hetjax.sharding.strategy import Engine
@@ -22,6 +24,11 @@ def in_chunks(engine, state, ids):
     """The logits of some nodes by one device, so many edges at a time."""
     embeddings = Engine.embed(engine, state, {engine.trainer.model.target: ids})
     return engine.read_out(engine.params(state), embeddings, None)
+
+
+def set_costs(monkeypatch, costs: Costs) -> None:
+    """Choose orders by other costs than the usual ones."""
+    monkeypatch.setattr(cost_model, "usual", lambda: CostModel(costs))
 
 
 def trainer_of(graph, config, steps=1):

@@ -82,7 +82,9 @@ class DependencyBatches(Batches):
         self.sampler, self.owned, self.mesh, self.features = sampler, cut.owned, mesh, features
         self.learnable, self.groups, self.keep = frozenset(setup.trainer.learnable), groups, keep
         self.ring = schedule != "all_to_all"
-        self.in_steps = [schedule == "overlap" and bool(layer.edge_monoid) for layer in setup.trainer.model.layers]
+        self.in_steps = [
+            schedule == "overlap" and bool(layer.traits.edge_monoid) for layer in setup.trainer.model.layers
+        ]
         self.done: list[Work] = []  # in the batches that were sent
         self.sent = 0
         self.padded: list[dict[str, int]] = []  # per layer and group the rows that a step sends, padding included

@@ -15,6 +15,7 @@ from jax.sharding import PartitionSpec as P
 
 from hetjax.kernels.orders import forward_only
 from hetjax.models.hgnn import Stack
+from hetjax.models.traits import width_made
 from hetjax.partition.owned import Owned
 from hetjax.sampling.blocks import Capacities
 from hetjax.sampling.sampler import ALL, Role, Sampler
@@ -77,7 +78,7 @@ class DependencyEvaluator:
 
     def _last(self, params: Any, own: Own, depth: int, node_type: str, ids: np.ndarray) -> np.ndarray:
         """The last layer's embeddings of some nodes, in every process."""
-        made = np.empty((len(ids), self.model.layers[depth].makes(node_type)), np.float32)
+        made = np.empty((len(ids), width_made(self.model.layers[depth], node_type)), np.float32)
         owner = self.owned.owner[node_type][ids]
         places = [np.flatnonzero(owner == part) for part in range(self.owned.parts)]
         for ranges, h in self._chunks(params, own, depth, node_type, self.owned.split(node_type, ids)):
@@ -90,7 +91,7 @@ class DependencyEvaluator:
         self, params: Any, own: Own, depth: int, node_type: str, nodes: Sequence[np.ndarray]
     ) -> dict[int, np.ndarray]:
         """The embeddings of a type's nodes, of each partition that is here in the order in which it has them."""
-        width = self.model.layers[depth].makes(node_type)
+        width = width_made(self.model.layers[depth], node_type)
         made = {part: np.empty((len(nodes[part]), width), np.float32) for part in own}
         for ranges, h in self._chunks(params, own, depth, node_type, nodes):
             for part, rows in local_rows(self.mesh, h).items():

@@ -16,7 +16,7 @@ from flax import struct
 from hetjax.graph.homogeneous import offsets
 from hetjax.kernels import tables
 from hetjax.kernels.segment import Rows, sum_rows
-from hetjax.models.layer import Exchange
+from hetjax.models.exchange import Exchange
 from hetjax.sampling.blocks import NO_NODE, Adjacency, Block, pad
 from hetjax.sampling.sampler import group
 from hetjax.sharding.dependency.groups import Group

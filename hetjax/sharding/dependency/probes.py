@@ -73,7 +73,7 @@ def kinds(setup: Setup) -> list[dict[Relation, Kind]]:
                     widths.get(r.target, 0),
                     (depth > 0 or r.source in below, depth > 0 or r.target in below),
                     layer.features,
-                    layer.linear_fold is not None,
+                    layer.traits.linear_fold is not None,
                 )
                 for r in layer.relations
             }

@@ -11,11 +11,9 @@ import jax.numpy as jnp
 
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
-from hetjax.models.gat import GATLayer
-from hetjax.models.hgt import HGTLayer
-from hetjax.models.rgat import RGATLayer
+from hetjax.models.layer import Layer
+from hetjax.models.traits import width_made
 from hetjax.sharding.columns import slice_of
-from hetjax.sharding.heads import heads_of
 from hetjax.sharding.push_pull.first import FirstLayer
 from hetjax.sharding.spmd import SpmdBatch
 from hetjax.sharding.trainer import Trainer
@@ -58,24 +56,24 @@ def sent(trainer: Trainer, first: FirstLayer, step: Sizes, groups: int = 1) -> d
         return _of_rows(trainer, {t: (step.own[t], trainer.widths[t]) for t in step.sources}, parts, groups)
     relations = [r for r in layer.relations if r.key in step.edges]
     made = {r.target for r in relations} | (set(layer.selves) & set(step.targets))
-    products = sum(step.own[t] * layer.makes(t) for t in made)
+    products = sum(step.own[t] * width_made(layer, t) for t in made)
     found: dict[str, float] = {"partial_products": 2 * FLOAT * groups * parts * (parts - 1) * products}
     again = {t: (step.own[t], width) for t, width in first.read_again.items() if t in step.targets}
     if again:
         found |= _of_rows(trainer, again, parts, groups)
     summed = 2 * 2 * FLOAT * groups * (parts - 1)
-    if isinstance(layer, (RGATLayer, GATLayer, HGTLayer)):
+    if layer.traits.logit:
         logits = sum(_logits(layer, relation, step) for relation in relations)
-        found["attention_logits"] = summed * heads_of(layer)[0] * logits
-    if isinstance(layer, HGTLayer):
+        found["attention_logits"] = summed * layer.traits.heads * logits
+    if layer.traits.logit == "query":
         found["queries"] = summed * layer.features * sum(step.targets[t] for t in {r.target for r in relations})
     return found
 
 
-def _logits(layer: RGATLayer | GATLayer | HGTLayer, relation: Relation, step: Sizes) -> int:
+def _logits(layer: Layer, relation: Relation, step: Sizes) -> int:
     """Numbers per head that are summed over the slices: per edge, or per source and target where logits are sums of these."""
     edges, rows = step.edges[relation.key], step.sources[relation.source] + step.targets[relation.target]
-    return edges if isinstance(layer, HGTLayer) else min(edges, rows)
+    return edges if layer.traits.logit == "query" else min(edges, rows)
 
 
 def _of_rows(trainer: Trainer, rows: Mapping[str, tuple[int, int]], parts: int, groups: int) -> dict[str, float]:

@@ -14,7 +14,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from hetjax.kernels.tables import write
-from hetjax.models.layer import LOCAL, Exchange
+from hetjax.models.exchange import LOCAL, Exchange
 from hetjax.sampling.blocks import Batch
 from hetjax.sharding.mesh import DATA, FEATURE, put
 from hetjax.sharding.push_pull.batches import REPLICAS, PushBatches, Shared

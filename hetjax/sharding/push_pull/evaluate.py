@@ -14,6 +14,7 @@ from jax.sharding import PartitionSpec as P
 from hetjax.kernels.orders import forward_only
 from hetjax.kernels.tables import read
 from hetjax.models.hgnn import Stack
+from hetjax.models.traits import width_made
 from hetjax.processes import kept
 from hetjax.sampling.blocks import NO_NODE, Block, pad
 from hetjax.sharding.evaluate import Evaluator
@@ -49,13 +50,15 @@ class PushEvaluator:
         """
         evaluator, given = self.evaluator, jax.tree.map(to_host, params)
         if len(self.model.layers) == 1:
-            makes = self.model.layers[0].makes
-            rooms = {t: evaluator.kept.rows((len(ids), makes(t))) for t, ids in nodes.items()}
+            layer = self.model.layers[0]
+            rooms = {t: evaluator.kept.rows((len(ids), width_made(layer, t))) for t, ids in nodes.items()}
             return {t: self._layer(params, rows, t, ids, rooms[t]) for t, ids in sorted(nodes.items())}
         targets = sorted(evaluator.targets(0, nodes).items())  # in all processes the same order
         x = {t: self._layer(params, rows, t, ids, evaluator.rows(0, t, ids)) for t, ids in targets}
         if jax.process_index():
-            return {t: np.empty((len(ids), self.model.layers[-1].makes(t)), np.float32) for t, ids in nodes.items()}
+            return {
+                t: np.empty((len(ids), width_made(self.model.layers[-1], t)), np.float32) for t, ids in nodes.items()
+            }
         some = any(map(len, nodes.values()))
         return evaluator.last(given, evaluator.below(given, x, nodes, 1) if some else {}, nodes)
 

@@ -19,7 +19,7 @@ from hetjax.kernels.logits import dot_logits, weigh
 from hetjax.kernels.partials import Attention, Weighted
 from hetjax.kernels.segment import by_target, row_of
 from hetjax.kernels.tables import read
-from hetjax.models.layer import Exchange
+from hetjax.models.exchange import Exchange
 from hetjax.sampling.blocks import Adjacency, Block
 from hetjax.sharding.columns import summed, to_rows
 from hetjax.sharding.mesh import FEATURE

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from hetjax.models.layer import Exchange
+from hetjax.models.exchange import Exchange
+from hetjax.models.traits import finish_reads
 from hetjax.sharding.push_pull.exchange import Pull, Push
 from hetjax.sharding.push_pull.weights import Division, division
 from hetjax.sharding.trainer import Trainer
@@ -41,5 +42,5 @@ class FirstLayer(NamedTuple):
 def first_layer(trainer: Trainer, parts: int) -> FirstLayer:
     """How a model's features are divided."""
     first = trainer.model.layers[0]
-    read_again = {t: width for t, width in trainer.widths.items() if first.finish_reads(t)}
+    read_again = {t: width for t, width in trainer.widths.items() if finish_reads(first, t)}
     return FirstLayer(parts, division(trainer, parts), trainer.widths, read_again)

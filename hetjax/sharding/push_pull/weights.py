@@ -49,7 +49,7 @@ def division(trainer: Trainer, parts: int) -> Division | None:
     The weights that grow with a type's features are found by shaping the model for features that are a column wider.
     """
     model, axes = trainer.model, {}
-    first = model.layers[0]
+    first = model.layers[0].traits
     if model.transforms or model.input_dropout or not first.linear_input or first.monoid.combine not in ADDING:
         return None
     shapes = _shapes(trainer, trainer.widths)

@@ -2,18 +2,22 @@
 
 Of a relation that is whole a partition gives the total: a mean, or what a softmax amounts to. Of a piece it gives what its edges
 give, edge by edge, which `edge_monoid` combines over partitions (a mean's share of the sum over all edges; a softmax's maximum,
-denominator and numerator); only then `relation_total` makes of it what relations combine.
+denominator and numerator); only then `aggregate.relation_total` makes of it what relations combine.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from hetjax.kernels import partials
-from hetjax.kernels.partials import Monoid
+from hetjax.kernels.partials import Monoid, is_softmax
+from hetjax.models import aggregate
 from hetjax.models.dropout import Masks
-from hetjax.models.layer import LOCAL, Exchange, Layer
+from hetjax.models.exchange import LOCAL, Exchange
+from hetjax.models.layer import Layer
 from hetjax.sampling.blocks import Adjacency, Block
 from hetjax.sharding.raf.sample import PartitionModel
 
@@ -62,33 +66,43 @@ def fold_seeds(
 
     Args:
       block: of the seeds.
-      sources: as `Layer.prepared` gives them.
+      sources: the source inputs of the layer.
       own: the seeds' embeddings below; None where nothing looks at them.
-      selves, masks: as of `fold_relations`.
+      selves, masks: as in `aggregate.aggregate`.
       exchange: of a layer whose columns are divided, by which relations that are whole are folded.
     """
     seeds_own = {} if own is None else {share.target: own}
     groups = Pieces(share).pieces(block, sources)
     whole = block._replace(adjacency=groups[0][0])
-    total = layer.fold_relations(whole, sources, seeds_own, selves, masks, exchange).get(share.target)
+    total = aggregate.aggregate(layer, whole, sources, seeds_own, selves, masks, exchange).get(share.target)
     if not share.cuts:
         return Partial(total)
     cut = {
         r: [(of[r.key], of_sources[r.source]) for of, of_sources in groups[1:] if r.key in of] for r, _ in share.cuts
     }
     here = [relation for relation, edges in cut.items() if edges]
-    seen = layer.ask(share.target, own, here) if layer.reads_target and own is not None else None
+    targets = None
+    if layer.traits.reads_target and own is not None:
+        targets = aggregate.target_inputs(layer, share.target, own, here)
     folded = []
     for relation, keys in share.cuts:
         edges = cut[relation]
-        folded.append(layer.fold_edges(relation, edges, block, seen, masks) if edges else None)
+        folded.append(aggregate.aggregate_edges(layer, relation, edges, block, targets, masks) if edges else None)
         assert edges or not set(keys) & block.adjacency.keys()
     known = next(one for one in (total, *folded) if one is not None)
     count, dtype = jax.tree.leaves(known)[-1].shape[0], jax.tree.leaves(known)[-1].dtype
-    folded = [layer.no_edges(count, dtype) if one is None else one for one in folded]
+    folded = [without_edges(layer, count, dtype) if one is None else one for one in folded]
     if total is None:
-        total = partials.neutral(layer.relation_total(share.cuts[0][0], folded[0]))
+        total = partials.neutral(aggregate.relation_total(layer, folded[0]))
     return Partial(total, tuple(folded))
+
+
+def without_edges(layer: Layer, targets: int, dtype: DTypeLike) -> Any:
+    """Return the partial aggregate of no edges, of a layer with an `edge_monoid`."""
+    traits = layer.traits
+    if is_softmax(traits.edge_monoid):
+        return partials.unattended(targets, traits.heads, traits.head_width, dtype)
+    return jnp.zeros((targets, layer.features), dtype)
 
 
 def united(layer: Layer, share: PartitionModel, partial: Partial, combine: Callable[[Monoid, Any], Any]) -> Any:
@@ -97,9 +111,10 @@ def united(layer: Layer, share: PartitionModel, partial: Partial, combine: Calla
     Args:
       combine: a monoid and something of every partition, to what they amount to together.
     """
-    total = combine(layer.monoid, partial.total)
-    for (relation, _), edges in zip(share.cuts, partial.pieces, strict=True):
-        assert layer.edge_monoid
-        together = layer.relation_total(relation, combine(layer.edge_monoid, edges))
-        total = layer.monoid.combine(total, together)
+    traits = layer.traits
+    total = combine(traits.monoid, partial.total)
+    for _, edges in zip(share.cuts, partial.pieces, strict=True):
+        assert traits.edge_monoid
+        together = aggregate.relation_total(layer, combine(traits.edge_monoid, edges))
+        total = traits.monoid.combine(total, together)
     return total

@@ -13,7 +13,9 @@ import numpy as np
 
 from hetjax.kernels.orders import forward_only
 from hetjax.kernels.partials import Monoid
+from hetjax.models import aggregate
 from hetjax.models.hgnn import Stack
+from hetjax.models.traits import width_made
 from hetjax.sampling.blocks import Block, pad
 from hetjax.sharding.evaluate import Chunks
 from hetjax.sharding.raf.cut import Partial, Pieces, fold_seeds, united
@@ -55,7 +57,7 @@ class RafEvaluator:
 
     def _embeddings(self, states: Mapping[int, TrainState], ids: np.ndarray) -> np.ndarray | None:
         if not len(ids):
-            return np.empty((0, self.model.layers[-1].makes(self.model.target)), np.float32)
+            return np.empty((0, width_made(self.model.layers[-1], self.model.target)), np.float32)
         here = {part: jax.tree.map(on_first, states[part]) for part in self.chunks}
         x = {part: self._features(part, state) for part, state in here.items()}
         last = len(self.model.layers) - 1
@@ -83,7 +85,7 @@ class RafEvaluator:
         embeddings = {}
         for t in sorted(program.types[depth + 1]):
             relations = [r for r in program.layers[depth].inner.relations if r.target == t]
-            embeddings[t] = np.zeros((nodes[t], self.model.layers[depth].makes(t)), np.float32)
+            embeddings[t] = np.zeros((nodes[t], width_made(self.model.layers[depth], t)), np.float32)
             for chunk in self.chunks[part].each(t, np.arange(nodes[t], dtype=np.int32), relations, x):
                 h = self.embedded(params, chunk.block, chunk.rows, depth=depth, node_type=t)
                 embeddings[t][chunk.start : chunk.start + chunk.count] = np.asarray(h)[: chunk.count]
@@ -145,9 +147,9 @@ def _partials(
     model: Stack, share: PartitionModel, depth: int, block: Block, x: Rows, own: jax.Array | None
 ) -> tuple[jax.Array | None, Any]:
     layer, x = model.layers[depth], x if depth else model.enter(x, block)
-    own = layer.own_embeddings(block, x).get(share.target, own)
+    own = aggregate.own_embeddings(block, x).get(share.target, own)
     selves = share.local_model.layers[depth].seeds.selves
-    partial = fold_seeds(layer, share, block, layer.prepared(x), own, selves)
+    partial = fold_seeds(layer, share, block, aggregate.source_inputs(layer, x), own, selves)
     return own if share.exchanged else None, partial
 
 
@@ -156,4 +158,4 @@ def _reduced(monoid: Monoid, every: Sequence[Any]) -> Any:
 
 
 def _finished(model: Stack, target: str, depth: int, total: Any, own: jax.Array | None) -> jax.Array:
-    return model.layers[depth].finish(target, total, own, None)
+    return aggregate.finished(model.layers[depth], target, total, own, None)

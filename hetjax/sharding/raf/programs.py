@@ -15,9 +15,11 @@ from jax.sharding import PartitionSpec as P
 
 from hetjax.kernels import tables
 from hetjax.kernels.partials import Monoid
+from hetjax.models import aggregate
 from hetjax.models.dropout import Masks
+from hetjax.models.exchange import LOCAL, Exchange
 from hetjax.models.hgnn import Stack
-from hetjax.models.layer import LOCAL, Exchange, Layer
+from hetjax.models.layer import Layer
 from hetjax.sampling.blocks import NO_NODE, Block
 from hetjax.sharding.mesh import BOTH, DATA, FEATURE, RELATION, shard_map
 from hetjax.sharding.push_pull.first import FirstLayer
@@ -93,15 +95,15 @@ def run(
 
     if depths[0]:
         seeds = masks and masks.of(blocks[depths[0]].seeds.targets[share.target])
-        own = model.layers[depths[0] - 1].finish(share.target, total, own, seeds)
+        own = aggregate.finished(model.layers[depths[0] - 1], share.target, total, own, seeds)
     else:
         x = model.enter(at(0)[1].enter(x), blocks[0].inner, masks)
     for depth in depths[:-1]:
         x = model.layers[depth](blocks[depth].inner, x, masks, at(depth)[1])
     (of_seeds, of_inner), top = at(depths[-1]), blocks[depths[-1]]
     layer, folds = model.layers[depths[-1]], share.local_model.layers[depths[-1]].seeds
-    own = layer.own_embeddings(top.seeds, x).get(share.target, own)
-    partial = fold_seeds(layer, share, top.seeds, layer.prepared(x), own, folds.selves, masks, of_seeds)
+    own = aggregate.own_embeddings(top.seeds, x).get(share.target, own)
+    partial = fold_seeds(layer, share, top.seeds, aggregate.source_inputs(layer, x), own, folds.selves, masks, of_seeds)
     seeds_own = {} if own is None else {share.target: own}  # None where nothing looks at them
     totals, finished, _ = of_seeds.after({share.target: partial.total}, seeds_own, {})
     partial = partial._replace(total=totals[share.target])

@@ -39,7 +39,10 @@ class Raf(declared.Raf, Strategy):
 
     def partition(self, setup: Setup, saved: Path | None = None) -> MetaPartitioning:
         config, graph, layers = setup.config, setup.graph, setup.trainer.model.layers
-        self_term, reads_target = any(layer.selves for layer in layers), any(layer.reads_target for layer in layers)
+        self_term, reads_target = (
+            any(layer.selves for layer in layers),
+            any(layer.traits.reads_target for layer in layers),
+        )
         if config.mesh.feature > 1:
             check_slices(setup)
             each = share_of(config.mesh.axes, setup.processes.count)
@@ -170,7 +173,7 @@ def chosen_cuts(options: declared.Options, setup: Setup) -> dict[Relation, int]:
         raise InputError(
             f"mesh.feature is {slices}, and {', '.join(map(str, cuts))} is to be cut: leave out one or the other"
         )
-    if cuts and (any(not layer.edge_monoid for layer in model.layers) or model.layers[0].changed_edges):
+    if cuts and (any(not layer.traits.edge_monoid for layer in model.layers) or model.layers[0].traits.changed_edges):
         raise InputError(
             f"raf.cut: the relations of model {name} cannot be cut: its folds do not say how groups of edges combine"
         )

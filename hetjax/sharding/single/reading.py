@@ -1,6 +1,7 @@
 """How the first layer reads static features, by what that costs: without zeros, and in mini-batches in place or the rows of the batch alone."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from hetjax.kernels import native, orders, sparse
 from hetjax.kernels.orders import Work
@@ -27,7 +28,7 @@ class Reads:
     """What the first layer makes of a type's features costs, in a batch of the first training nodes, by how they are read."""
 
     def __init__(self, setup: Setup):
-        self.layer, self.graph = setup.trainer.model.layers[0], setup.graph
+        self.layer, self.graph, self.costs = setup.trainer.model.layers[0], setup.graph, setup.costs
         self.sample = first_batch(setup)
         self.alone = one_edge([self.layer], self.graph)[0]
 
@@ -38,7 +39,7 @@ class Reads:
     def own(self, t: str) -> int:
         """Of the type's nodes that read their own features, how many there are."""
         rows = self.sample.blocks[0].self_rows
-        if t not in rows or not (t in self.layer.selves or self.layer.reads_target):
+        if t not in rows or not (t in self.layer.selves or self.layer.traits.reads_target):
             return 0
         return self.rows(t) if (own := rows[t]) is None else len(own)
 
@@ -53,7 +54,7 @@ class Reads:
 
         def work(key: str) -> Work:
             shape = rows, edges[key].targets, len(edges[key].indices), width, layer.features
-            attention = (0, 1) if key in self.alone else (getattr(layer, "heads", 0), layer.products)
+            attention = (0, 1) if key in self.alone else (layer.traits.heads, layer.traits.products)
             return Work(*shape, *attention, trained=True, grouped=False)
 
         return {key: work(key) for key in self.relations(t)}
@@ -62,21 +63,21 @@ class Reads:
         """Of the relations with zeros, where so many sources are in place."""
         works = self.works(t, rows, self.graph.features[t].shape[1])
         others = {key: own for key, own in works.items() if key not in self.alone}
-        apart = orders.least({key: works[key] for key in works.keys() - others}, False)
-        return apart + orders.least(others, self.layer.shares_products)
+        apart = orders.least({key: works[key] for key in works.keys() - others}, False, self.costs)
+        return apart + orders.least(others, self.layer.traits.shared_inputs is not None, self.costs)
 
     def copied(self, t: str) -> float:
         """Of the relations with zeros, where the rows that the batch reads are copied first."""
         rows = self.rows(t)
-        return self.dense(t, rows) + orders.costs().copy * rows * self.graph.features[t].shape[1]
+        return self.dense(t, rows) + self.costs.orders.copy * rows * self.graph.features[t].shape[1]
 
     def sparse(self, t: str, rows: int, share: float) -> float:
         """Of the relations without zeros, where so many sources are multiplied, and a share of their numbers is not zero: each is read as one at an edge is.
 
         Edges are grouped by source outside the program then (`single.strategy.make_batches`).
         """
-        costs, width = orders.costs(), share * self.graph.features[t].shape[1]
-        entry = costs._replace(multiply=costs.move, group=0)
+        costs, width = self.costs.orders, share * self.graph.features[t].shape[1]
+        entry = replace(self.costs, orders=costs._replace(multiply=costs.move, group=0))
         return sum(orders.multiplied_first(work, entry) for work in self.works(t, rows, width).values())
 
 
@@ -86,7 +87,7 @@ def without_zeros(setup: Setup) -> frozenset[str]:
     In mini-batches hetjax's kernels multiply the rows that a batch reads (`models.sums_at`). Without these, and where dropout draws
     masks for all entries, all rows are multiplied at every step: then a batch has to read enough.
     """
-    model, graph, costs = setup.trainer.model, setup.graph, orders.costs()
+    model, graph, costs = setup.trainer.model, setup.graph, setup.costs.orders
     shares = {t: density(graph.features[t]) for t in model.multiplied & graph.features.keys()}
     shares = {t: share for t, share in shares.items() if share <= sparse.DENSEST}
     if setup.regime.whole:
@@ -99,7 +100,7 @@ def without_zeros(setup: Setup) -> frozenset[str]:
     def pays(t: str, share: float) -> bool:
         read, own = reads.rows(t), reads.own(t)
         numbers = 2 * graph.features[t].shape[1] * reads.layer.features  # there, and the gradient of the matrix
-        if model.transforms or not reads.layer.products:
+        if model.transforms or not reads.layer.traits.products:
             return (read if picked else nodes[t]) * share * costs.move < read * costs.multiply
         rows, others = (read, own) if picked else (nodes[t], nodes[t] if own else 0)
         apart = reads.sparse(t, rows, share) + others * numbers * share * costs.move
@@ -116,7 +117,7 @@ def gathered(setup: Setup, in_place: Iterable[str]) -> frozenset[str]:
     Args:
       in_place: the types that could be read in place.
     """
-    if setup.regime.whole or not setup.trainer.model.layers[0].products or not in_place:
+    if setup.regime.whole or not setup.trainer.model.layers[0].traits.products or not in_place:
         return frozenset()
     reads, nodes = Reads(setup), setup.graph.schema.nodes
     return frozenset(t for t in in_place if reads.relations(t) and reads.copied(t) < WORTH * reads.dense(t, nodes[t]))

@@ -90,7 +90,7 @@ def targets_of(block: Block, sources: Mapping[str, int]) -> dict[str, int]:
 def folded_alone(setup: Setup, features: Features, depth: int, known_sums: bool) -> set[str]:
     """The types of which a layer of the whole graph folds no relations together."""
     model = setup.trainer.model
-    summed = features.static if known_sums and not depth and model.layers[0].linear_fold else ()
+    summed = features.static if known_sums and not depth and model.layers[0].traits.linear_fold else ()
     return {*model.sparse(depth, features.static), *summed}
 
 
@@ -98,7 +98,7 @@ def known(setup: Setup, features: Features, blocks: tuple[Block, ...]) -> tuple[
     """The blocks of the whole graph; of what never changes the first layer's sums, in place of edges."""
     read = {t: features.static[t] for t in features.static.keys() & read_in_place(setup, features)}
     static = {t: matrix for t, matrix in read.items() if not isinstance(matrix, SparseRows)}
-    return with_known(setup.trainer.model.layers[0], blocks[0], static), *blocks[1:]
+    return with_known(setup.trainer.model.layers[0], blocks[0], static, setup.costs.orders), *blocks[1:]
 
 
 def make_batches(setup: Setup, features: Features, to_device: Callable[[Batch], Any]) -> SingleBatches:

@@ -9,24 +9,28 @@ from typing import NamedTuple
 
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
-from hetjax.models.gat import GATLayer
-from hetjax.models.gatv2 import GATv2Layer
-from hetjax.models.gcn import GCNLayer
-from hetjax.models.gin import GINLayer
-from hetjax.models.hgt import HGTLayer
+from hetjax.kernels.cost_model import current
 from hetjax.models.layer import Layer
-from hetjax.models.rgat import RGATLayer
-from hetjax.models.rgcn import RGCNLayer
-from hetjax.models.sage import SAGELayer
+from hetjax.models.traits import Traits
 from hetjax.sharding.columns import slice_of
-from hetjax.sharding.heads import heads_of
 from hetjax.sharding.tensor.folds import sooner
 from hetjax.sharding.tensor.slices import heads_folded_by, round_slice
 from hetjax.sharding.trainer import Trainer
 
 FLOAT = 4  # bytes
-LINEAR = RGCNLayer, GCNLayer, SAGELayer, GINLayer
-ATTENTION = RGATLayer, GATLayer, HGTLayer
+
+
+class Attended(NamedTuple):
+    """Numbers per head that attention sends.
+
+    Attributes:
+      source, target: of every source and of every target, before the aggregation.
+      sums: of every target, after it: the sums with their maximum and denominator.
+    """
+
+    source: int
+    target: int
+    sums: int
 
 
 class Carried(NamedTuple):
@@ -90,7 +94,7 @@ def coupled(trainer: Trainer, graph: HetGraph, parts: int) -> dict[str, float]:
 def _learns(layer: Layer, trainer: Trainer, graph: HetGraph, parts: int) -> bool:
     """Whether a gradient flows to anything that the first layer folds."""
     relations = tuple(_relations(layer, graph))
-    return isinstance(layer, ATTENTION) or any(
+    return bool(layer.traits.logit) or any(
         relation.source in trainer.learnable or first(layer, relation, graph, parts) for relation in relations
     )
 
@@ -98,7 +102,7 @@ def _learns(layer: Layer, trainer: Trainer, graph: HetGraph, parts: int) -> bool
 def still(trainer: Trainer, graph: HetGraph) -> frozenset[str]:
     """The types whose features the first layer's relations read as they are, at every step the same."""
     model = trainer.model
-    changed = model.transforms or model.input_dropout or not isinstance(model.layers[0], LINEAR)
+    changed = model.transforms or model.input_dropout or not model.layers[0].traits.linear_fold
     return frozenset() if changed else frozenset(t for t in trainer.widths if t in graph.features)
 
 
@@ -106,18 +110,18 @@ def of_layer(layer: Layer, graph: HetGraph, parts: int, kept: frozenset[str] = f
     """What a layer sends for its folds, but for what is `kept`.
 
     Raises:
-      KeyError: of a model that is not known here.
+      KeyError: the traits of the layer do not say how it aggregates.
     """
-    if isinstance(layer, ATTENTION):
+    if layer.traits.logit:
         return _of_attention(layer, graph)
-    if not isinstance(layer, LINEAR):
+    if not layer.traits.linear_fold:
         raise KeyError(
-            f"{type(layer).__name__}: only how {', '.join(kind.__name__ for kind in LINEAR + ATTENTION)} fold is known"
+            f"{type(layer).__name__}: its traits have neither linear_fold nor logit, so its messages are not known"
         )
     nodes, there, back = graph.schema.nodes, {}, {}
     for relation in _relations(layer, graph):
         source, target, width = relation.source, relation.target, layer.widths[relation.source]
-        matrix = source if isinstance(layer, GINLayer) else relation.key
+        matrix = source if layer.traits.one_matrix else relation.key
         if first(layer, relation, graph, parts, kept):
             there[source, matrix] = Carried(nodes[source], layer.features)
             back[target, ""] = Carried(nodes[target], layer.features)
@@ -131,16 +135,23 @@ def of_layer(layer: Layer, graph: HetGraph, parts: int, kept: frozenset[str] = f
 def _of_attention(layer: Layer, graph: HetGraph) -> Messages:
     """Per head: keys, and values where they are others; of targets an offset and a query where these differ; the sums."""
     nodes, there, back = graph.schema.nodes, [], []
+    heads, attended = layer.traits.heads, numbers_per_head(layer)
     for relation in _relations(layer, graph):
-        heads, width = heads_of(layer)
-        if isinstance(layer, HGTLayer):
-            of_source, of_target = 2 * width, width + 1
-        else:
-            of_source, of_target = width, width if isinstance(layer, GATv2Layer) else 1
-        dropping = bool(getattr(layer, "attention_dropout", 0)) and not isinstance(layer, GATv2Layer)
-        there += [Carried(nodes[relation.source], heads, of_source), Carried(nodes[relation.target], heads, of_target)]
-        back.append(Carried(nodes[relation.target], heads, width + 2 + dropping))
+        there += [Carried(nodes[t], heads, count) for t, count in zip(relation[::2], attended)]
+        back.append(Carried(nodes[relation.target], heads, attended.sums))
     return Messages(there, back)
+
+
+def numbers_per_head(layer: Layer) -> Attended:
+    """Return what attention sends for each head; dropped weights need a second denominator, but for additive logits."""
+    traits: Traits = layer.traits
+    dropping = bool(getattr(layer, "attention_dropout", 0)) and traits.logit != "additive"
+    source, target = {
+        "scores": (traits.head_width, 1),
+        "additive": (traits.head_width, traits.head_width),
+        "query": (2 * traits.head_width, traits.head_width + 1),
+    }[traits.logit]
+    return Attended(source, target, traits.head_width + 2 + dropping)
 
 
 def operations(layer: Layer, graph: HetGraph, parts: int, kept: frozenset[str] = frozenset()) -> dict[str, float]:
@@ -174,9 +185,9 @@ def _relations(layer: Layer, graph: HetGraph) -> Iterator[Relation]:
 
 def first(layer: Layer, relation: Relation, graph: HetGraph, parts: int, kept: frozenset[str] = frozenset()) -> bool:
     """Whether a relation's sources are multiplied before they are folded."""
-    if getattr(layer, "one_hot", False) and relation.source in layer.learned:
+    if relation.source in layer.traits.learnable_widths:  # rows of matrices
         return True
     rows, targets = (max(1, slice_of(graph.schema.nodes[t], parts)) for t in (relation.source, relation.target))
     work, width = (rows, targets, graph.relations[relation].edges / parts), layer.widths[relation.source]
     sent = 0 if relation.source in kept else rows, targets
-    return width < parts or sooner(work, sent, width, layer.features)
+    return width < parts or sooner(current(), work, sent, width, layer.features)

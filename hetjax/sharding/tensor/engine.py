@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from hetjax.models.layer import Exchange
+from hetjax.models.exchange import Exchange
 from hetjax.partition.owned import Owned
 from hetjax.sampling.blocks import Batch, pad
 from hetjax.sharding import mesh as meshes

@@ -10,13 +10,11 @@ from typing import Any, NamedTuple
 
 import jax
 
+from hetjax.kernels.cost_model import CostModel, current
 from hetjax.kernels.segment import multiply_first, neighbour_mean, neighbour_sum
 from hetjax.models.dropout import NodeMasks, edge_keep_mask
 from hetjax.sampling.blocks import Adjacency
 from hetjax.sharding.columns import LOGITS, all_rows, own_slice, to_columns, to_rows
-
-EDGE_COST = 40  # multiplications in the time that a sum over edges takes to move one number; alike in all processes
-SEND_COST = 300  # multiplications in the time that a number takes to be sent: 10 billion a second over 1 Gbit/s
 
 
 class Folded(NamedTuple):
@@ -118,23 +116,27 @@ def _(adjacency: Divided, sources: jax.Array, features: int, heads: int = 0, pro
     if heads % parts == 0 and heads > 1:
         return True
     sent = rows * (heads > 1 or not adjacency.still), adjacency.targets
-    return width < parts or sooner((rows, adjacency.targets, adjacency.own_edges), sent, width, features, max(1, heads))
+    return width < parts or sooner(
+        current(), (rows, adjacency.targets, adjacency.own_edges), sent, width, features, max(1, heads)
+    )
 
 
-def sooner(work: tuple[int, int, float], sent: tuple[int, int], width: int, features: int, heads: int = 1) -> bool:
+def sooner(
+    costs: CostModel, work: tuple[int, int, float], sent: tuple[int, int], width: int, features: int, heads: int = 1
+) -> bool:
     """Whether multiplying before a fold is cheaper than after it, by the work of one device and what it sends.
 
     Args:
+      costs: of a value that is moved along an edge, and of one that is sent.
       work: rows of sources and of targets of one device, and edges times the share of the columns that it folds.
       sent: rows of sources that are sent if they are folded as they are, and of targets.
       width, features: as of `multiply_first`.
       heads: sums of the width of the sources that folding first needs.
     """
     rows, targets, edges = work
-    first = rows * width * features + EDGE_COST * edges * features + SEND_COST * (rows + targets) * features
-    last = (
-        targets * width * features + EDGE_COST * edges * width * heads + SEND_COST * (sent[0] + sent[1] * heads) * width
-    )
+    first = rows * width * features + costs.edge * edges * features + costs.send * (rows + targets) * features
+    narrow = costs.edge * edges * heads + costs.send * (sent[0] + sent[1] * heads)
+    last = targets * width * features + narrow * width
     return first < last
 
 

@@ -9,13 +9,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from hetjax.models.layer import Exchange, Layer
+from hetjax.models.exchange import Exchange
+from hetjax.models.layer import Layer
 from hetjax.sharding.columns import own_slice, slice_of, to_columns, to_rows
 
 
 def heads_folded_by(layer: Layer) -> int:
-    """The heads that a round of a decoupled model folds by; 0 if it has none."""
-    return int(getattr(layer, "attending", 0))
+    """Return the heads that a round of a decoupled model aggregates by; 0 if it has none."""
+    return layer.traits.heads
 
 
 def round_slice(parts: int, columns: int, heads: int = 0) -> int:

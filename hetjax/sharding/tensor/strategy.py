@@ -2,7 +2,6 @@
 
 from jax.sharding import Mesh
 
-from hetjax.models.decoupled_attention import AttentionPropagation
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.push_pull.setting import push_pull
 from hetjax.sharding.strategy import Engine, Setup, Strategy
@@ -27,10 +26,11 @@ class Tensor(declared.Tensor, Strategy):
             raise InputError(
                 f"mesh.feature is {parts}, more slices than the {setup.task.outputs} outputs that the last layer makes: set model.head true"
             )
-        first = setup.trainer.model.layers[0]
-        if isinstance(first, AttentionPropagation) and first.attending < parts:
+        model = setup.trainer.model
+        heads = model.layers[0].traits.heads
+        if model.decoupled and 0 < heads < parts:
             raise InputError(
-                f"mesh.feature is {parts}, more slices than the {first.attending} heads that a decoupled model folds by"
+                f"mesh.feature is {parts}, more slices than the {heads} heads that a decoupled model folds by"
             )
         options, mesh = self.options(setup.config), meshes.features(parts)
         if options.device_bytes >= 0:

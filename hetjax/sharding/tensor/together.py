@@ -11,7 +11,7 @@ import jax
 
 from hetjax.kernels.linear import fold_product
 from hetjax.kernels.segment import multiply_first
-from hetjax.models.layer import Exchange
+from hetjax.models.exchange import Exchange
 from hetjax.sampling.blocks import Adjacency
 from hetjax.sharding.columns import to_columns, to_rows
 from hetjax.sharding.tensor.folds import Divided

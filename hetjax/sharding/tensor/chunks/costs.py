@@ -5,14 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.models.gatv2 import GATv2Layer
-from hetjax.models.gin import GINLayer
-from hetjax.models.hgt import HGTLayer
 from hetjax.models.layer import Layer
 from hetjax.sharding.columns import slice_of
-from hetjax.sharding.heads import heads_of
 from hetjax.sharding.tensor.chunks.plan import Sending, Sizes
-from hetjax.sharding.tensor.costs import ATTENTION, FLOAT, first, still
+from hetjax.sharding.tensor.costs import FLOAT, first, numbers_per_head, still
 from hetjax.sharding.tensor.slices import heads_folded_by, round_slice
 from hetjax.sharding.trainer import Trainer
 
@@ -53,7 +49,7 @@ def sent(
             splits = {t: round_slice(parts, read, heads) for t, read in layer.widths.items()} if not depth else {}
             numbers, never = Numbers(splits, {model.target: width} if last else {}), frozenset[str]()
         else:
-            of_layer = attended if isinstance(layer, ATTENTION) else folded
+            of_layer = attended if layer.traits.logit else folded
             constant = frozenset() if depth else kept
             numbers, never = of_layer(layer, graph, parts, constant), _unchanged(layer, graph, parts, constant)
         portions = [portion.node_type for chunk in sendings[depth] for portion in chunk]
@@ -76,7 +72,7 @@ def folded(layer: Layer, graph: HetGraph, parts: int, kept: frozenset[str]) -> N
     for relation in (r for r in layer.relations if r in graph.relations):
         sooner, width = first(layer, relation, graph, parts, kept), layer.widths[relation.source]
         columns = slice_of(layer.features if sooner else width, parts)
-        matrix = (relation.source if isinstance(layer, GINLayer) else relation.key) if sooner else ""
+        matrix = (relation.source if layer.traits.one_matrix else relation.key) if sooner else ""
         there[relation.source, matrix] = columns
         back[relation.target] += columns
     of_types: defaultdict[str, int] = defaultdict(int)
@@ -89,13 +85,11 @@ def attended(layer: Layer, graph: HetGraph, parts: int, kept: frozenset[str]) ->
     """Of attention by heads: keys and values of sources, what is asked of targets, and sums with their maxima and denominators."""
     there: defaultdict[str, int] = defaultdict(int)
     back: defaultdict[str, int] = defaultdict(int)
-    heads, width = heads_of(layer)
-    own, wide = slice_of(heads, parts), isinstance(layer, HGTLayer)
-    dropping = bool(getattr(layer, "attention_dropout", 0)) and not isinstance(layer, GATv2Layer)
+    heads, numbers = slice_of(layer.traits.heads, parts), numbers_per_head(layer)
     for relation in (r for r in layer.relations if r in graph.relations):
-        there[relation.source] += own * width * (2 if wide else 1)
-        there[relation.target] += own * (width + 1 if wide else width if isinstance(layer, GATv2Layer) else 1)
-        back[relation.target] += own * (width + 2 + dropping)
+        there[relation.source] += heads * numbers.source
+        there[relation.target] += heads * numbers.target
+        back[relation.target] += heads * numbers.sums
     return Numbers(there, back)
 
 

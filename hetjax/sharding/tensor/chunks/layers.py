@@ -8,14 +8,15 @@ import jax.numpy as jnp
 
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
+from hetjax.models.aggregate import finished, source_inputs, target_inputs
 from hetjax.models.dropout import Masks
+from hetjax.models.exchange import Exchange
 from hetjax.models.hgnn import Stack
-from hetjax.models.layer import Exchange, Layer
+from hetjax.models.layer import Layer
 from hetjax.sampling.blocks import NO_NODE, Block
 from hetjax.sharding.columns import own_slice, slice_of, to_columns, to_rows
 from hetjax.sharding.tensor.chunks.plan import Edges
 from hetjax.sharding.tensor.chunks.stages import Answering, Asking, Folding, no_edges, unique
-from hetjax.sharding.tensor.costs import LINEAR
 from hetjax.sharding.tensor.folds import Asked, Folded
 from hetjax.sharding.tensor.slices import heads_folded_by, round_columns, round_slice
 
@@ -75,12 +76,11 @@ class Coupled:
         layer = stack.layers[depth]
         self.layer, self.depth, self.graph, self.parts, self.still = layer, depth, graph, parts, still
         self.constant: set[str] = set()
-        self.reads_own, self.keeps = stack.reads_own, layer.linear_fold is None
+        self.reads_own, self.keeps = stack.reads_own, layer.traits.linear_fold is None
         self.targets, self.widths = tuple(sorted(layer.targets)), layer.widths
         self.relations = [r for r in layer.relations if r in graph.relations]
-        heads = {getattr(layer, "attending", None), getattr(layer, "heads", None), getattr(layer, "output_heads", None)}
-        known = [count for count in heads if count]
-        self.sums_logits = parts > 1 and self.keeps and (not known or any(count % parts for count in known))
+        heads = layer.traits.heads
+        self.sums_logits = parts > 1 and self.keeps and (not heads or heads % parts > 0)
         self.places: dict[str, Places] = {}
         self.made: dict[str, dict[str, list[Sequence[int]]]] = {}
         self.dtypes: dict[str, Any] = {}
@@ -88,7 +88,7 @@ class Coupled:
         self.about: dict[str, dict[str, Any]] = {
             r.key: {
                 "work": (rows[r.source], rows[r.target], graph.relations[r].edges / parts),
-                "still": r.source if r.source in still and isinstance(layer, LINEAR) else "",
+                "still": r.source if r.source in still and layer.traits.linear_fold else "",
             }
             for r in self.relations
         }
@@ -109,11 +109,12 @@ class Coupled:
         for r in self.relations:
             if r.source == t:
                 stage: Any = Asking(no_edges(0), self.parts, made=made, **self.about[r.key])
-                layer.relation(r, stage, layer.prepare(t, rows), self._seen(layer, r, 0), None)
+                layer.relation(r, stage, self._sources_of(layer, t, rows), self._seen(layer, r, 0), None)
                 calls[r.key, True] = [Asked(asked.sources) for asked in stage.calls]
             if r.target == t:
                 stage = Asking(no_edges(self.parts * len(rows)), self.parts, **self.about[r.key])
-                own = layer.ask(t, self._floats(rows), [r]) if layer.reads_target else None
+                reads = layer.traits.reads_target
+                own = target_inputs(layer, t, self._floats(rows), [r]) if reads else None
                 layer.relation(r, stage, self._sources(layer, r.source), own, None)
                 calls[r.key, False] = [asked._replace(sources=[]) for asked in stage.calls]
         arrays, self.places[t] = unique(calls)
@@ -188,17 +189,20 @@ class Coupled:
         return [Asked([]) for _ in self.places[relation.source][relation.key, True]]
 
     def _own(self, t: str, rows: int) -> Any:
-        if not self.layer.reads_target:
+        if not self.layer.traits.reads_target:
             return None
         return self._floats(jnp.zeros((rows, self.widths[t]), self.dtypes[t]))
 
     def _seen(self, layer: Layer, relation: Relation, rows: int) -> Any:
-        """What `Layer.ask` gives of so many targets of a relation that nothing is known of."""
+        """Return the target inputs of a relation, of so many targets that nothing is known of."""
         own = self._own(relation.target, rows)
-        return None if own is None else layer.ask(relation.target, own, [relation])
+        return None if own is None else target_inputs(layer, relation.target, own, [relation])
 
     def _sources(self, layer: Layer, t: str) -> Any:
-        return layer.prepare(t, jnp.zeros((0, self.widths[t]), self.dtypes[t]))
+        return self._sources_of(layer, t, jnp.zeros((0, self.widths[t]), self.dtypes[t]))
+
+    def _sources_of(self, layer: Layer, t: str, rows: jax.Array) -> Any:
+        return source_inputs(layer, {t: rows})[t]
 
     def _floats(self, rows: jax.Array) -> jax.Array:
         return rows.astype(jnp.promote_types(rows.dtype, jnp.float32))
@@ -241,7 +245,7 @@ class Round(Coupled):
 
     def __init__(self, stack: Stack, depth: int, graph: HetGraph, parts: int, still: Container[str] = ()):
         super().__init__(stack, depth, graph, parts)
-        self.keeps |= self.layer.learns
+        self.keeps |= self.layer.traits.learns
         self.heads = heads_folded_by(self.layer)
         self.sends, self.finishes = not depth, depth == len(stack.layers) - 1
         self.sums_logits, self.last_width = False, stack.decoupled.widths[-1] if stack.decoupled else 0
@@ -270,7 +274,8 @@ class Round(Coupled):
     def finish(self, stack: Stack, t: str, summed: Summed, ids: jax.Array, masks: Masks | None) -> jax.Array:
         totals = summed.found[""][0].columns
         own = jnp.zeros((len(ids), 0), self.dtypes.get(t, jnp.float32))
-        return stack.layers[self.depth].finish(t, totals[0] if totals else None, own, masks and masks.of(ids))
+        partial = totals[0] if totals else None
+        return finished(stack.layers[self.depth], t, partial, own, masks and masks.of(ids))
 
     def wants(self, t: str) -> tuple[dict[str, list[int]], list[int]]:
         return {r.source: [0] for r in self.relations if r.target == t}, [0] if t in self.widths else []

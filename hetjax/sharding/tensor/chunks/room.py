@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from hetjax.models.traits import width_made
 from hetjax.sharding.tensor.chunks.back import Run
 from hetjax.sharding.tensor.chunks.by_rows import entry
 from hetjax.sharding.tensor.chunks.engine import ChunkedEngine
@@ -146,7 +147,7 @@ def of_rows(engine: ChunkedEngine) -> int:
         found.append(_take(rows.enter_back, t, sums, params, drawn, block, ids, pull))
     last, task = trainer.model.layers[-1], trainer.task
     arrays = task.seeds(task.examples("train")[:1]).arrays
-    arguments = engine.by_rows.loss_shapes(state, last.makes(trainer.model.target), arrays, engine.floats(state))
+    arguments = engine.by_rows.loss_shapes(state, width_made(last, trainer.model.target), arrays, engine.floats(state))
     found.append(_take(rows.loss, stacked(parts, arguments[0]), *arguments))
     return 2 * max(found)
 

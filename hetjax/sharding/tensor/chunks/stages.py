@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from hetjax.kernels.cost_model import current
 from hetjax.kernels.linear import fold_product
 from hetjax.kernels.segment import multiply_first
 from hetjax.models.dropout import NodeMasks, edge_keep_mask
@@ -99,7 +100,7 @@ def _(adjacency: Stage, sources: jax.Array, features: int, heads: int = 0, produ
         return True
     width = sources.shape[1]
     sent = rows * (heads > 1 or not adjacency.still), targets
-    return width < adjacency.parts or sooner(adjacency.work, sent, width, features, max(1, heads))
+    return width < adjacency.parts or sooner(current(), adjacency.work, sent, width, features, max(1, heads))
 
 
 @fold_product.register
