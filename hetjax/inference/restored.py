@@ -31,7 +31,7 @@ from hetjax.sharding.strategy import setup
 from hetjax.sharding.trainer import Trainer
 from hetjax.system import backend
 from hetjax.system.errors import InputError, short
-from hetjax.system.logs import counted
+from hetjax.system.logs import counted, log
 from hetjax.system.mapped import mapped, on_host
 from hetjax.tasks import known_labels, stacking
 from hetjax.tasks.class_names import with_classes
@@ -152,7 +152,8 @@ def restore(
     plain = _plain(config, another, seen) if (Path(workdir) / stacking.FILE).exists() else seen
     stacked = stacking.saved(Path(workdir), trained.schema.classes, plain)
     if stacked and few and stacking.WALKED in stacked.weights:
-        stacked, chosen = None, f"{chosen}; not stacked, as {few}"
+        stacked, chosen = None, f"{chosen}; not stacked, as {few}; {_alone(trainer.task, progress['best'] or {})}"
+        log.warning("predictions are of the model alone, as %s; %s", few, _alone(trainer.task, progress["best"] or {}))
     elif few and _reads_labels(config.data):
         chosen = f"{chosen}; no label is an input, as {few}"
     read_by = stacked.chosen if stacked else given.task.chosen(progress["best"] or {})
@@ -266,6 +267,12 @@ def _check_features(file: str, node_type: str, width: int | None, trained: int |
     raise InputError(
         f"{file}: features of type {node_type!r} are {width} wide != {trained} of the graph that was trained on"
     )
+
+
+def _alone(task: Task, best: Mapping[str, Any]) -> str:
+    """Return what the model without the stack has on the validation nodes, in words."""
+    metric = task.metrics[task.headline]
+    return f"the model alone has {metric.label} {metric.words(best.get(task.headline))} on the validation nodes"
 
 
 def best_state(workdir: Path, trainer: Trainer, seed: int, graph: str) -> tuple[Any, str, dict]:
