@@ -1,7 +1,7 @@
 """Neighbour means along a metapath, `A_1 A_2 ... A_k X`, where `A_i` is the mean over the neighbours of the i-th relation.
 
 SeHGNN's equation 4 (Yang et al., AAAI 2023, "neighbour aggregation"). Products are taken from the right, so many columns at a time, or
-from the left, so many rows at a time: an intermediate product has no more than `AT_ONCE` numbers, and a few of that size are held at a time.
+from the left, so many rows at a time: an intermediate product has no more than `AT_ONCE` elements, and a few of that size are held at a time.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,9 +15,9 @@ from hetjax.metapaths.paths import MOST_EDGES, Metapath
 from hetjax.system.errors import InputError
 from hetjax.system.mapped import unnamed
 
-AT_ONCE = 2**24  # numbers of an intermediate product
-MOST_ONE_HOT = 2**28  # numbers of a metapath's one-hot features
-FULL = 0.1  # of a product's numbers the share that are not 0, over which all are held before a further product: a sparse one takes longer
+AT_ONCE = 2**24  # elements of an intermediate product
+MOST_ONE_HOT = 2**28  # elements of the one-hot features of a metapath
+FULL = 0.1  # the share of elements of a product that are not 0, above which it is made dense before a further product: a sparse one takes longer
 IN_MEMORY = 2**28  # bytes of a result; a larger one lies in a file that is mapped into memory
 
 
@@ -68,7 +68,7 @@ def one_hot(graph: HetGraph, path: Metapath) -> np.ndarray:
     """Return the means of one-hot features, float32 `[nodes of the target, nodes of the metapath's source]`: each node's share.
 
     Raises:
-      InputError: more than `MOST_ONE_HOT` numbers.
+      InputError: more than `MOST_ONE_HOT` elements.
     """
     nodes = graph.schema.nodes
     shape = nodes[path.target], nodes[path.source]
