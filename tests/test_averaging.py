@@ -283,25 +283,33 @@ def options_of(graph_store, *more):
     return [*given, "--mesh.data", "2", "--averaging.every", "3", "--train.checkpoint_steps", "1", *more]
 
 
-@pytest.mark.parametrize("more", [("--averaging.partitions", "3", "--averaging.moments", "false")])
-def test_a_run_that_is_killed_between_two_averages_goes_on_to_the_same_bits(stored, tmp_path, more):
-    done = train(tmp_path / "run", *options_of(stored, *more))
+@pytest.fixture(scope="module")
+def divided_run(stored, tmp_path_factory):
+    """A run in one process, of three partitions on two devices, and its options."""
+    workdir = tmp_path_factory.mktemp("runs") / "run"
+    options = options_of(stored, "--averaging.partitions", "3", "--averaging.moments", "false")
+    done = train(workdir, *options)
     assert done.returncode == 0, done.stderr
-    shutil.copytree(tmp_path / "run", tmp_path / "again")
+    return workdir, options
+
+
+def test_a_run_that_is_killed_between_two_averages_goes_on_to_the_same_bits(divided_run, tmp_path):
+    whole, options = divided_run
+    shutil.copytree(whole, tmp_path / "again")
     (tmp_path / "again" / "summary.json").unlink()
     shutil.rmtree(max((tmp_path / "again" / "checkpoints").iterdir()))
     newest = max((tmp_path / "again" / "checkpoints").iterdir())
     assert any((newest / "own").iterdir())
-    done = train(tmp_path / "again", *options_of(stored, *more))
+    done = train(tmp_path / "again", *options)
     assert done.returncode == 0 and "continuing from" in done.stdout, done.stderr
-    assert losses(tmp_path / "again") == losses(tmp_path / "run")
-    summary = json.loads((tmp_path / "run" / "summary.json").read_text())["details"]
-    assert len(summary["partitions"]) == (3 if more else 2) and 1 < summary["replication_factor"] <= 3
+    assert losses(tmp_path / "again") == losses(whole)
+    summary = json.loads((whole / "summary.json").read_text())["details"]
+    assert len(summary["partitions"]) == 3 and 1 < summary["replication_factor"] <= 3
 
 
-def test_two_processes_train_as_one_and_go_on_where_they_were(stored, tmp_path):
+def test_two_processes_train_as_one_and_go_on_where_they_were(divided_run, tmp_path):
     """With two partitions in one and one in the other, and a checkpoint in the middle of an epoch and between two averages."""
-    options = options_of(stored, "--averaging.partitions", "3")
+    whole, options = divided_run
     about = ["-m", "hetjax.train", "--workdir", tmp_path / "two", *options, "--start_seconds", 60, "--num_processes", 2]
 
     def together() -> list[float]:
@@ -312,9 +320,7 @@ def test_two_processes_train_as_one_and_go_on_where_they_were(stored, tmp_path):
 
     found = together()
     assert not (tmp_path / "two" / "tables").exists()
-    done = train(tmp_path / "one", *options)
-    assert done.returncode == 0, done.stderr
-    np.testing.assert_allclose(found, losses(tmp_path / "one"), rtol=1e-4)
+    np.testing.assert_allclose(found, losses(whole), rtol=1e-4)
     (tmp_path / "two" / "summary.json").unlink()
     shutil.rmtree(max((tmp_path / "two" / "checkpoints").iterdir()))
     assert together() == found

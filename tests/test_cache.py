@@ -26,10 +26,12 @@ from hetjax.sharding.registry import check, make_engine
 from hetjax.system import mapped, runtime
 from hetjax.system.errors import InputError
 from tests.support import hosting
+from tests.support.equivalence import few
 from tests.support.graphs import random_graph
 from tests.support.hosting import COMMUNICATE, VANILLA, config_of, prepared, same, trained
 
 EVERYTHING = 10**9
+GRAPH = few("cites", "writes", "written_by", "publishes", "of", "haunts")  # four relations into papers, and every type
 TABLES = "author=host", "venue=host", "ghost=host"
 
 
@@ -93,7 +95,7 @@ def test_the_same_bits_wherever_features_live_without_kernels(tmp_path, monkeypa
     ids=str,
 )
 def test_the_same_bits_wherever_features_live(tmp_path, plain, model, mesh, cache):
-    graph = random_graph(3)
+    graph = GRAPH
     found = trained(graph, config_of(model, mesh=mesh, **cache), tmp_path)
     bounded = 0 <= cache.get("bytes_per_device", -1) < EVERYTHING
     assert same(found, plain(graph, model, mesh, BY_ROWS if bounded and mesh[2:] == () else ()))
@@ -119,7 +121,7 @@ def test_the_same_bits_wherever_features_live(tmp_path, plain, model, mesh, cach
 
 
 def test_what_types_on_the_device_leave_of_the_bound_is_the_cache(tmp_path):
-    graph, found = random_graph(3), {}
+    graph, found = GRAPH, {}
     for bound in (1_900, 2_000):
         config = config_of("rgcn", bytes_per_device=bound, placement=("author=host",))
         found[bound] = trained(graph, config, tmp_path).features.report()
@@ -169,7 +171,7 @@ def test_a_row_is_sent_once_however_early_the_others_are_read():
 @pytest.mark.parametrize(("mesh", "program"), [((1, 1), "compiled"), ((4, 1), "gradients"), (COMMUNICATE, "updated")])
 def test_rows_for_the_next_step_are_read_while_one_computes_and_before_it_stores(tmp_path, monkeypatch, mesh, program):
     """Though reading goes on until somebody waits for it."""
-    engine, _, batches = prepared(random_graph(3), config_of("rgcn", mesh=mesh, placement=TABLES), tmp_path)
+    engine, _, batches = prepared(GRAPH, config_of("rgcn", mesh=mesh, placement=TABLES), tmp_path)
     first, second = (one.batch for one in itertools.islice(batches.epoch(0), 2))
     state, order, waited_for = engine.init(3), [], threading.Event()
     compute, wait, read, store = getattr(engine, program), engine.ahead.wait, HostTable.begin, HostTable.store
@@ -205,7 +207,7 @@ def test_rows_for_the_next_step_are_read_while_one_computes_and_before_it_stores
 
 @pytest.mark.parametrize("mesh", [(1, 1), (4, 1), COMMUNICATE])
 def test_a_state_that_is_restored_is_not_trained_with_rows_read_before(tmp_path, mesh):
-    engine, _, batches = prepared(random_graph(3), config_of("rgcn", mesh=mesh, placement=TABLES), tmp_path)
+    engine, _, batches = prepared(GRAPH, config_of("rgcn", mesh=mesh, placement=TABLES), tmp_path)
     first, second = (one.batch for one in itertools.islice(batches.epoch(0), 2))
     expected = float(engine.step(engine.init(7), second)[1])
     engine.step(engine.init(3), first, second)
@@ -218,7 +220,7 @@ def test_a_state_that_is_restored_is_not_trained_with_rows_read_before(tmp_path,
     ids=str,
 )
 def test_a_checkpoint_and_evaluation_are_the_same_wherever_features_live(tmp_path, plain, cache):
-    graph, found = random_graph(3), []
+    graph, found = GRAPH, []
     for number, given in enumerate((plain, cache)):
         config = config_of("rgcn", mesh=(4, 1), **given)
         engine, _, batches = prepared(graph, config, tmp_path / str(number))
@@ -262,7 +264,7 @@ def test_mapped_rows_are_gathered_a_few_at_a_time(tmp_path, monkeypatch):
 
 
 def test_features_are_fetched_wherever_they_live(tmp_path):
-    graph = random_graph(3)
+    graph = GRAPH
     config = config_of("rgcn", placement=("paper=host", "author=host", "venue=disk"))
     engine = make_engine(config, graph, folder=tmp_path)
     features = engine.features
@@ -310,7 +312,7 @@ def test_penalties_are_measured_once_for_one_purpose(tmp_path, monkeypatch):
 
 
 def test_what_cannot_be_is_one_line(tmp_path, monkeypatch):
-    graph = random_graph(3)
+    graph = GRAPH
 
     def features(**cache):
         config = config_of("rgcn", **cache)

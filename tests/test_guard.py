@@ -14,8 +14,10 @@ from hetjax.results.results import lines
 from hetjax.sharding.single.engine import SingleEngine
 from hetjax.system.logs import shown
 from hetjax.training import guard
+from tests.support.equivalence import few
 from tests.support.graphs import random_graph
 
+FEW = few("cites", "writes")  # whose programs compile soon
 OPTIONS = {"recipe": "none", "mode": "full", "hidden": 4, "baselines": False, "on_divergence": "back"}
 
 
@@ -48,7 +50,7 @@ def test_features_of_thousands_at_a_rate_of_ten_train_after_it_was_lowered(tmp_p
 
 def test_a_loss_that_rose_slowly_is_said(tmp_path):
     """Too slowly for the guard."""
-    run = hetjax.train(random_graph(3), tmp_path / "run", epochs=2, **OPTIONS)
+    run = hetjax.train(FEW, tmp_path / "run", epochs=2, **OPTIONS)
     words = "rose from 2 to 21 at a train.learning_rate of 0.01: a run that begins with a lower one may do better"
     for largest, said in ((19.0, False), (21.0, True)):
         about = run.summary | {"train_loss": {"first": 2.0, "largest": largest}}
@@ -70,7 +72,7 @@ def test_a_first_step_that_is_too_long_takes_the_run_to_its_start(tmp_path, caps
 
 
 def test_a_run_that_is_killed_after_it_went_back_ends_the_same(tmp_path, monkeypatch):
-    graph = random_graph(3)
+    graph = FEW
     spiked = _spikes_at_a_high_rate(monkeypatch)
     whole = hetjax.train(graph, tmp_path / "whole", learning_rate=0.1, epochs=6, **OPTIONS)
     assert whole.summary["learning_rate_lowered"] == 1 and len(spiked) == 1
@@ -94,14 +96,14 @@ def test_a_loss_that_always_explodes_ends_in_one_line_or_at_the_best_epoch(tmp_p
 
     monkeypatch.setattr(SingleEngine, "step", step)
     with pytest.raises(FloatingPointError, match="the loss is nan at step 0 of epoch 1; a lower train.learning_rate"):
-        hetjax.train(random_graph(3), tmp_path / "never", epochs=4, **OPTIONS)
+        hetjax.train(FEW, tmp_path / "never", epochs=4, **OPTIONS)
     after[0] = 2
     with shown():
-        run = hetjax.train(random_graph(3), tmp_path / "back", epochs=4, **OPTIONS)
+        run = hetjax.train(FEW, tmp_path / "back", epochs=4, **OPTIONS)
     assert run.summary["epoch"] <= 2 and run.summary["learning_rate_lowered"] == guard.MOST
     assert "the best, and ends there" in "".join(capsys.readouterr())
     with pytest.raises(FloatingPointError, match="lower train.learning_rate"):
-        hetjax.train(random_graph(3), tmp_path / "stop", epochs=4, **OPTIONS | {"on_divergence": "stop"})
+        hetjax.train(FEW, tmp_path / "stop", epochs=4, **OPTIONS | {"on_divergence": "stop"})
 
 
 def _spikes_at_a_high_rate(monkeypatch) -> list[int]:

@@ -23,7 +23,7 @@ from hetjax.sharding.evaluate import Evaluator
 from hetjax.sharding.strategy import setup
 from hetjax.system.errors import InputError
 from tests.support.equivalence import homogeneous, weighted
-from tests.support.graphs import random_graph
+from tests.support.graphs import random_graph, smaller_graph
 from tests.support.models import evaluated
 
 HEADS, WIDTH = 2, 6
@@ -31,8 +31,8 @@ NAMES = ("gcn", "sage", "gin", "gat", "gatv2")
 GRAPHS = {
     "homogeneous": homogeneous,
     "weights": lambda: weighted(homogeneous()),
-    "several": random_graph,
-    "several, weights": lambda: weighted(random_graph()),
+    "several": smaller_graph,
+    "several, weights": lambda: weighted(smaller_graph()),
 }
 ATTENTION = ("gat", "gatv2")
 

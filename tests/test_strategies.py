@@ -46,7 +46,7 @@ def test_a_strategy_of_ones_own_equals_one_device(mode, model, more):
 
 
 def test_a_strategy_of_ones_own_trains_and_resumes(tmp_path):
-    store.save(random_graph(), tmp_path / "graph")
+    store.save(few("cites", "writes"), tmp_path / "graph")
     options = ["--data.format", "store", "--data.path", tmp_path / "graph", *SMALL, "--mesh.data", "2"]
     options += ["--mesh.strategy", REPLICATED]
     done = train(tmp_path / "run", *options, "--verbose")

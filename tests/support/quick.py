@@ -4,6 +4,7 @@ To be imported before jax: what is in the environment is for the processes that 
 """
 
 import atexit
+import gc
 import os
 import shutil
 import tempfile
@@ -20,6 +21,9 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
 import jax
 
 jax.config.update("jax_num_cpu_devices", 4)
+gc.set_threshold(
+    20_000, 20, 20
+)  # tracing makes many objects, few of them in cycles: looking for these took a tenth of the time
 
 
 def compile_quickly(quickly: bool = True) -> None:
