@@ -1,4 +1,4 @@
-"""Rows to columns and back: what NeutronTP calls split and gather (section 3.1), here one all-to-all each.
+"""Rows to columns and back: the operations that NeutronTP calls split and gather (section 3.1), each as one all-to-all.
 
 Nodes are divided into ranges of ids, the same number for every device; a device has all columns of its own. Or the columns are
 divided, and a device has a slice of those of all nodes. Several arrays travel as one message, padded to columns that the
@@ -19,12 +19,12 @@ COLUMNS, ROWS, LOGITS = "rows_to_columns", "columns_to_rows", "attention_logits"
 
 
 def slice_of(columns: int, parts: int) -> int:
-    """Columns that each device folds, padding included."""
+    """Return the number of columns that each device aggregates, padding included."""
     return -(-columns // parts)
 
 
 def to_columns(parts: int, arrays: Sequence[jax.Array]) -> list[jax.Array]:
-    """This device's columns of all nodes, `[parts * rows, slice, ...]`, from all columns of its nodes, `[rows, columns, ...]`."""
+    """Return this device's columns of all nodes, `[parts * rows, slice, ...]`, from all columns of its nodes, `[rows, columns, ...]`."""
     padded = []
     for x in arrays:
         more = slice_of(x.shape[1], parts) * parts - x.shape[1]
@@ -33,10 +33,10 @@ def to_columns(parts: int, arrays: Sequence[jax.Array]) -> list[jax.Array]:
 
 
 def to_rows(parts: int, arrays: Sequence[jax.Array], columns: Sequence[int]) -> list[jax.Array]:
-    """The inverse of `to_columns`.
+    """Return the rows of columns: the inverse of `to_columns`.
 
     Args:
-      columns: of each array, without padding.
+      columns: the number of columns of each array, without padding.
     """
     return [x[:, :width] for x, width in zip(_to_rows(ROWS, parts, list(arrays)), columns, strict=True)]
 
@@ -56,7 +56,7 @@ def _to_rows(kind: str, parts: int, arrays: list[jax.Array]) -> list[jax.Array]:
 
 
 def _back(move: Callable, kind: str, parts: int, _: None, gradients: list) -> tuple[list]:
-    """Moves the gradients of some arrays; whole numbers, which features may be, have none."""
+    """Move the gradients of some arrays; integer arrays, which features may be, have none."""
     real = [gradient.dtype != jax.dtypes.float0 for gradient in gradients]
     moved = iter(move(kind, parts, [gradient for gradient, is_real in zip(gradients, real) if is_real]))
     return ([next(moved) if is_real else None for is_real in real],)
@@ -73,7 +73,7 @@ _to_rows.defvjp(
 
 
 def _swap(kind: str, parts: int, arrays: list[jax.Array]) -> list[jax.Array]:
-    """Row `i` of every array `[parts, ...]` goes to device `i`, and row `i` of the result comes from there."""
+    """Send row `i` of every array `[parts, ...]` to device `i`; row `i` of the result comes from there."""
     if not arrays:
         return []
     dtype = common(arrays)
@@ -87,13 +87,13 @@ def _swap(kind: str, parts: int, arrays: list[jax.Array]) -> list[jax.Array]:
 
 
 def common(arrays: Sequence[jax.Array]) -> np.dtype:
-    """A type that holds the numbers of all; features may be whole numbers beside halves, which do not hold these."""
+    """Return a dtype that holds the values of all arrays; features may be integers beside halves, which do not hold these."""
     kinds = {x.dtype for x in arrays}
     return jnp.result_type(*kinds, *([jnp.float32] if len(kinds) > 1 else []))
 
 
 def own_slice(parts: int, x: jax.Array, axis: int) -> jax.Array:
-    """This device's part of an array that all have alike, padded with zeros to equal parts."""
+    """Return this device's part of an array that all have alike, padded with zeros to equal parts."""
     size = slice_of(x.shape[axis], parts)
     padding = [(0, 0)] * x.ndim
     padding[axis] = (0, size * parts - x.shape[axis])
@@ -102,7 +102,7 @@ def own_slice(parts: int, x: jax.Array, axis: int) -> jax.Array:
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def summed(kind: str, x: jax.Array) -> jax.Array:
-    """The sum over all devices, each of which has a part of its gradient."""
+    """Return the sum over all devices, each of which has a part of its gradient."""
     with scope(kind):
         return jax.lax.psum(x, FEATURE)
 
@@ -112,9 +112,9 @@ summed.defvjp(lambda kind, x: (summed(kind, x), None), lambda kind, _, gradient:
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def all_rows(kind: str, x: jax.Array) -> jax.Array:
-    """All columns of all nodes, `[parts * rows, ...]`, of which each device has a part of the gradient.
+    """Return all columns of all nodes, `[parts * rows, ...]`, of which each device has a part of the gradient.
 
-    The way back is an all-to-all and a sum, as gloo's reduce-scatter cannot be trusted.
+    The backward pass is an all-to-all and a sum, because gloo's reduce-scatter cannot be trusted.
     """
     with scope(kind):
         return jax.lax.all_gather(x, FEATURE, tiled=True)

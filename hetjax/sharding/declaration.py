@@ -1,4 +1,4 @@
-"""What a way of running takes, before anything is run: its keys, and what it refuses. No jax is needed to know that."""
+"""The declaration of a strategy: its keys, and the configurations that it refuses. It needs no jax and runs nothing."""
 
 from typing import Any, ClassVar
 
@@ -7,13 +7,13 @@ from hetjax.system.errors import InputError
 
 
 class Declaration:
-    """What a strategy takes.
+    """The declaration of one strategy.
 
     Attributes:
-      name: as `mesh.strategy` names it; also of its section of the configuration.
+      name: the name in `mesh.strategy`, and of its section of the configuration.
       Options: a dataclass of that section's keys; None if it has none.
       divides_relations: whether it uses the mesh axis `relation`; if not, `mesh.relation` is 1.
-      divides_columns: likewise of `feature`.
+      divides_columns: likewise for the axis `feature`.
       caches: whether features may leave the devices; if not, no key of the section `cache` may be set.
     """
 
@@ -44,5 +44,5 @@ class Declaration:
             )
 
     def alone(self, config: Config) -> bool:
-        """Whether it does on one device what `single` does not; if not, that runs there."""
+        """Return whether one device does something that `single` does not do; if not, `single` runs there."""
         return False

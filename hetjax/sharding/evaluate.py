@@ -40,10 +40,10 @@ class Chunk(NamedTuple):
     """Some nodes, with all of their neighbours.
 
     Attributes:
-      start, count: which of the nodes that were asked for.
-      targets: as many as the block has, with padding.
+      start, count: the range of the chunk's nodes among those that were requested.
+      targets: the number of targets of the block, with padding.
       block: padded to as many targets, edges and sources as any chunk has.
-      rows: of the sources, `[sources, width]` per node type, or of all nodes, where they are read in place.
+      rows: the rows of the sources, `[sources, width]` per node type, or those of all nodes, where they are read in place.
     """
 
     start: int
@@ -57,7 +57,7 @@ class Chunks:
     """The neighbourhoods of nodes, so many edges at a time; all chunks of one call have the same shapes.
 
     Args:
-      graph: whose edges are folded.
+      graph: the graph whose edges are aggregated.
       edges: most edges of a chunk; a single node with more is a chunk of its own.
       reads_own: as in `Sampler`.
     """
@@ -78,11 +78,11 @@ class Chunks:
 
         Args:
           node_type, nodes: distinct ids of one type.
-          relations: into that type, whose edges are folded.
+          relations: the relations into that type whose edges are aggregated.
           x: `[nodes, width]` per node type, in host memory or mapped into it, of which the sources are rows; or on the
             device, where they are read in place, by node id.
           selves: whether blocks say where the nodes' own rows are among the sources.
-          share: which of so many chunks are wanted; all have the shapes that they have where all are wanted.
+          share: the chunks that are wanted of so many; all have the shapes that they have where all are wanted.
         """
         self.sampler.read_by_id = frozenset(t for t, matrix in x.items() if isinstance(matrix, (jax.Array, SparseRows)))
         capacities, ranges = self._divided(node_type, nodes, relations, selves and self.sampler.reads_own)
@@ -98,13 +98,13 @@ class Chunks:
             yield Chunk(start, stop - start, size, block, rows | in_place)
 
     def reached(self, seeds: Mapping[str, np.ndarray], types: Sequence[Collection[str]]) -> list[dict[str, np.ndarray]]:
-        """What the last layer's embeddings of some nodes depend on: per layer and type the rising ids of the nodes that it embeds.
+        """Return the nodes on which the last layer's embeddings of some nodes depend: per layer and type the rising ids of the nodes that it embeds.
 
-        Where nearly all of a type are read they are all (`sampling.whole.MOST`).
+        Where nearly all nodes of a type are read, the result has all of them (`sampling.whole.MOST`).
 
         Args:
-          seeds: per root type rising ids.
-          types: per layer, those that it embeds.
+          seeds: rising ids per root type.
+          types: the types that each layer embeds.
         """
         schema = self.graph.schema
         everyone = {t: np.arange(count, dtype=np.int32) for t, count in schema.nodes.items()}
@@ -115,7 +115,7 @@ class Chunks:
         return found
 
     def _sources(self, targets: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
-        """Of every relation the sources of the edges into some nodes, so many edges at a time."""
+        """Yield the sources of the edges into some nodes, for every relation, so many edges at a time."""
         for relation in self.graph.schema.relations:
             if relation.target in targets:
                 nodes, indptr = targets[relation.target], self.graph.relations[relation].indptr
@@ -123,7 +123,7 @@ class Chunks:
                     yield relation.source, self.sampler.everyone([relation], nodes[start:stop])[0].indices
 
     def _divided(self, node_type: str, nodes: np.ndarray, relations: Sequence[Relation], selves: bool):
-        """Capacities that hold for every chunk, and which nodes each has."""
+        """Return capacities that hold for every chunk, and the nodes of each."""
         schema, degrees = self.graph.schema, {}
         for relation in relations:
             indptr = self.graph.relations[relation].indptr
@@ -152,11 +152,11 @@ class Evaluator:
     Every chunk of a type has the same shapes, so there is one program per layer and node type.
 
     Args:
-      model: whose layers are applied.
-      graph: whose edges are folded, all of them.
+      model: the model whose layers are applied.
+      graph: the graph whose edges are aggregated, all of them.
       edges: as in `Chunks`.
       kept: keeps embeddings and results, and says which chunks are this process's; None: memory, and all of them.
-      devices: of this process, which share its chunks; None: the one that jax takes.
+      devices: the devices of this process, which share its chunks; None: the one that jax takes.
       asked: nodes per root type that `embed` will be asked for: what they depend on is found once for all, and programs are compiled for all
         of them. None: only that of nodes that it was asked for.
     """
@@ -192,7 +192,7 @@ class Evaluator:
         Args:
           params: the model's weights.
           features: `[nodes, width]` per input type, static or learnable, on the device, in host memory, or mapped into it.
-          nodes: per root type distinct ids.
+          nodes: distinct ids per root type.
         """
         some = any(map(len, nodes.values()))
         return self.last(params, self.below(params, features, nodes) if some else {}, nodes)
@@ -210,11 +210,11 @@ class Evaluator:
         nodes: Mapping[str, np.ndarray] | None = None,
         start: int = 0,
     ) -> Mapping[str, Array]:
-        """What the last layer reads: the embeddings of the types that it needs, `[nodes, hidden]`.
+        """Return the input of the last layer: the embeddings of the types that it needs, `[nodes, hidden]`.
 
         Args:
-          features: what layer `start` reads.
-          nodes: per root type those that the last layer is to embed; rows that it does not read then may be 0. None: all.
+          features: the inputs of layer `start`.
+          nodes: per root type the nodes that the last layer is to embed; rows that it does not read may be 0. None: all.
           start: the first layer that is computed.
         """
         first = self.model.layers[0]
@@ -230,12 +230,12 @@ class Evaluator:
         return x
 
     def _embeddings(self, params, x, depth: int, node_type: str, nodes: np.ndarray) -> Array:
-        """Of some nodes, by node id; those of all are read in place if that needs no copy."""
+        """Return the embeddings of some nodes, by node id; those of all nodes are read in place if that needs no copy."""
         made = self._layer(params, x, depth, node_type, nodes, self.rows(depth, node_type, nodes))
         return jnp.asarray(made) if len(nodes) == len(made) and jax.default_backend() == "cpu" and self.alone else made
 
     def targets(self, depth: int, nodes: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
-        """Per type the rising ids of the nodes that a layer below the last embeds; `nodes` as of `below`."""
+        """Return the rising ids of the nodes that a layer below the last embeds, per type; `nodes` as of `below`."""
         if nodes is None:
             counts = self.graph.schema.nodes
             return {t: np.arange(counts[t], dtype=np.int32) for t in self.needed[1 + depth]}
@@ -245,12 +245,12 @@ class Evaluator:
         return self.reached[depth]
 
     def rows(self, depth: int, node_type: str, nodes: np.ndarray) -> Rows:
-        """Room for what a layer below the last makes of some nodes of a type, by node id."""
+        """Return the array for the embeddings of some nodes of a type that a layer below the last computes, by node id."""
         shape = self.graph.schema.nodes[node_type], width_made(self.model.layers[depth], node_type)
         return self.kept.rows(shape) if len(nodes) == shape[0] else SomeRows(shape, nodes)
 
     def _layer(self, params, x, depth: int, node_type: str, nodes: np.ndarray, embeddings: Rows) -> np.ndarray:
-        """The embeddings of some nodes; the next chunk is drawn while one is computed."""
+        """Compute the embeddings of some nodes; the next chunk is sampled while one is computed."""
         weights = [params if device is None else jax.device_put(params, device) for device in self.devices]
         waiting: deque[tuple[Chunk, Future[jax.Array]]] = deque()
         into, layer = self.graph.schema.into(node_type), self.model.layers[depth]
@@ -277,7 +277,7 @@ class ReadOut:
     """Applies the head of a model to embeddings on the host, so many rows at a time.
 
     Args:
-      model: whose head it is.
+      model: the model with the head.
     """
 
     def __init__(self, model: Stack):
@@ -319,7 +319,7 @@ def _store(embeddings: Rows, chunk: Chunk, h: Future[jax.Array]) -> None:
 
 
 def _in_place(matrix: Array) -> Array:
-    """Features on the device if they are there, or can be without a copy, and are read as they are; else on the host."""
+    """Return features on the device if they are there, or can be without a copy, and are read as they are; else on the host."""
     if matrix.dtype != np.float32:
         return on_host(matrix)
     if isinstance(matrix, (jax.Array, SparseRows)) or jax.default_backend() != "cpu" or mapping(matrix) is not None:
@@ -329,7 +329,7 @@ def _in_place(matrix: Array) -> Array:
 
 
 def edge_ranges(degrees: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
-    """Ranges of nodes with at most `most` edges and nodes together, or one node with more."""
+    """Yield ranges of nodes with at most `most` edges and nodes together, or one node with more."""
     ends = np.cumsum(degrees + 1)
     start = 0
     while start < len(degrees):

@@ -22,16 +22,16 @@ Leaves = dict[tuple[str, str], np.ndarray]  # by node type and name
 
 
 def local_rows(mesh: Mesh, array: jax.Array) -> dict[int, np.ndarray]:
-    """What each partition that is here has of an array `[parts * rows, ...]`."""
+    """Return the part of an array `[parts * rows, ...]` of each partition of this process."""
     return {part: np.asarray(rows) for part, rows in shards(mesh, array).items()}
 
 
 def whole_tables(own: Own, owned: Owned, processes: ProcessGroup, folder: Path | None) -> dict[str, Table] | None:
-    """Every table `[nodes, ...]` in process 0, None in the others; all processes call this together.
+    """Return every table `[nodes, ...]` in process 0, None in the others; all processes call this together.
 
     Args:
       own: a partition's rows; there may be more than it owns.
-      folder: that every process sees, for files into which all write their rows, so that none has them all in memory;
+      folder: a folder that every process sees, for files into which all write their rows, so that none has them all in memory;
         without one they do not, and process 0 has.
     """
     arrays = _in_memory(own, owned, processes) if folder is None else _in_files(own, owned, processes, folder)
@@ -60,7 +60,7 @@ def _in_memory(own: Own, owned: Owned, processes: ProcessGroup) -> Leaves:
 
 
 def _in_files(own: Own, owned: Owned, processes: ProcessGroup, folder: Path) -> Leaves:
-    """Files that process 0 makes, and all write to."""
+    """Return the tables as files that process 0 makes and all processes write to."""
     whole: Leaves = {}
     leaves = {(t, name): leaf for t, of in own.items() for name, leaf in next(iter(of.values()))._asdict().items()}
     for makes in (True, False):

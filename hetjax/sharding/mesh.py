@@ -31,10 +31,10 @@ MOST_PER_CORE = 8  # CPU devices, for trying a mesh: each takes threads and memo
 def provide_cpu_devices(count: int, alone: bool = False) -> None:
     """Have as many CPU devices as a mesh needs, or can be had, if jax has not started; accelerators are what they are.
 
-    From now on what compilers free goes back to the system, too (`trimming`).
+    From then on memory that compilers free goes back to the system, too (`trimming`).
 
     Args:
-      count: of this process.
+      count: the number of devices of this process.
       alone: whether the one device of this process is the only one of the run. It then computes in the thread that asks it to: in
         threads of jax's own a step often allocates what it needs before the last one has given that back, and both are held
         (docs/strategies/single_results.md, Parts of a step). Several devices compute side by side, in jax's threads.
@@ -52,7 +52,7 @@ def provide_cpu_devices(count: int, alone: bool = False) -> None:
 
 
 def make(relation: int, data: int, feature: int = 1) -> Mesh:
-    """The mesh `relation` x `data` of the devices of all processes, of each as many, row by row in their order.
+    """Return the mesh `relation` x `data` of the devices of all processes, of each as many, row by row in their order.
 
     Where columns are divided, each `feature` devices of a row that follow each other are a group (`grouped`).
 
@@ -64,7 +64,7 @@ def make(relation: int, data: int, feature: int = 1) -> Mesh:
 
 
 def features(feature: int) -> Mesh:
-    """The mesh of so many devices along the axis `feature`, of all processes, of each as many.
+    """Return the mesh of so many devices along the axis `feature`, of all processes, of each as many.
 
     Raises:
       InputError: a process has fewer.
@@ -73,7 +73,7 @@ def features(feature: int) -> Mesh:
 
 
 def groups(data: int, feature: int) -> Mesh:
-    """The mesh `data` x `feature` of the devices of all processes, of each as many: groups that divide columns.
+    """Return the mesh `data` x `feature` of the devices of all processes, of each as many: groups that divide columns.
 
     Raises:
       InputError: a process has fewer.
@@ -98,7 +98,7 @@ def _devices(axes: Mapping[str, int]) -> np.ndarray:
 
 
 def share_of(axes: Mapping[str, int], processes: int) -> int:
-    """How many devices of a mesh each process provides.
+    """Return the number of devices of a mesh that each process provides.
 
     Args:
       axes: sizes by name.
@@ -119,12 +119,12 @@ def _said(axes: Mapping[str, int]) -> str:
 
 
 def rows_here(mesh: Mesh) -> list[int]:
-    """The rows that have devices of this process."""
+    """Return the rows that have devices of this process."""
     return [number for number, line in enumerate(mesh.devices) if any(map(_is_here, line))]
 
 
 def positions_here(line: Mesh) -> list[int]:
-    """Which of a row's devices are this process's."""
+    """Return the positions of this process's devices in a row."""
     return [place for place, device in enumerate(line.devices.flat) if _is_here(device)]
 
 
@@ -133,27 +133,27 @@ def _is_here(device: jax.Device) -> bool:
 
 
 def row(mesh: Mesh, part: int) -> Mesh:
-    """The devices of one partition, a mesh of its own with the axis `data`."""
+    """Return the devices of one partition, a mesh of its own with the axis `data`."""
     return named(mesh.devices[part], (DATA,))
 
 
 def grouped(line: Mesh, feature: int) -> Mesh:
-    """The devices of a row as `data` x `feature`; of one slice the row itself."""
+    """Return the devices of a row as `data` x `feature`; where there is one slice, the row itself."""
     return line if feature == 1 else named(line.devices.reshape(-1, feature), (DATA, FEATURE))
 
 
 def rows(mesh: Mesh, parts: Sequence[int]) -> Mesh:
-    """The devices of some partitions."""
+    """Return the devices of some partitions."""
     return named(mesh.devices[list(parts)], BOTH)
 
 
 def processes(mesh: Mesh) -> int:
-    """How many processes have devices of a mesh."""
+    """Return the number of processes that have devices of a mesh."""
     return len({device.process_index for device in mesh.devices.flat})
 
 
 def here(mesh: Mesh) -> Mesh:
-    """Those devices of a mesh that are this process's, in their order; in one column if rows have different numbers of them."""
+    """Return the devices of a mesh that are this process's, in their order; in one column if rows have different numbers of them."""
     lines = [[device for device in mesh.devices[number] if _is_here(device)] for number in rows_here(mesh)]
     if len(set(map(len, lines))) > 1:
         lines = [[device] for line in lines for device in line]
@@ -161,7 +161,7 @@ def here(mesh: Mesh) -> Mesh:
 
 
 def named(devices: np.ndarray, axes: tuple[str, ...]) -> Mesh:
-    """The mesh of an array of devices, an axis for each of its own."""
+    """Return the mesh of an array of devices, an axis for each of its own."""
     leave_shardy_out()
     return Mesh(devices, axes, axis_types=(AxisType.Auto,) * len(axes))
 
@@ -176,7 +176,7 @@ def leave_shardy_out() -> None:
 
 
 def from_shards(line: Mesh, trees: Sequence[Any]) -> Any:
-    """One tree of arrays on a row from host arrays, a tree for each of its devices that is here, one after the other."""
+    """Return one tree of arrays on a row from host arrays, a tree for each of its devices that is here, one after the other."""
 
     def array(*leaves: np.ndarray) -> jax.Array:
         own, count = dict(zip(places, leaves, strict=True)), len(leaves[0])
@@ -192,7 +192,7 @@ def from_shards(line: Mesh, trees: Sequence[Any]) -> Any:
 
 
 def shards(line: Mesh, tree: Any) -> dict[int, Any]:
-    """The inverse of `from_shards`: of each device of a row that is here its part of a tree, by its place in the row."""
+    """Return the part of a tree of each device of a row that is here, by its place in the row: the inverse of `from_shards`."""
 
     def of(device: jax.Device) -> Any:
         return jax.tree.map(lambda leaf: next(s.data for s in leaf.addressable_shards if s.device == device), tree)
@@ -201,7 +201,7 @@ def shards(line: Mesh, tree: Any) -> dict[int, Any]:
 
 
 def put(mesh: Mesh, spec: P, tree: Any, memory: str | None = None) -> Any:
-    """Host arrays that all processes of a mesh have alike, on the mesh; a CPU may go on reading them where they are.
+    """Put host arrays that all processes of a mesh have alike on the mesh; a CPU may go on reading them where they are.
 
     Args:
       memory: the kind of memory; None: the devices' own.
@@ -216,17 +216,17 @@ def put(mesh: Mesh, spec: P, tree: Any, memory: str | None = None) -> Any:
 
 
 def shard_map(function: Callable[..., Any], mesh: Mesh, in_specs: Any, out_specs: Any) -> Callable[..., Any]:
-    """`jax.shard_map` of a function that says by `out_specs` what is alike on all devices, which is not checked."""
+    """Return `jax.shard_map` of a function whose `out_specs` say what is alike on all devices, which is not checked."""
     leave_shardy_out()
     return jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
 
 
 def join(mesh: Mesh, spec: P, trees: Sequence[Any]) -> Any:
-    """One tree of arrays on the mesh from a tree per row that is here, each on the row's devices; nothing is copied.
+    """Return one tree of arrays on the mesh from a tree per row that is here, each on the row's devices; nothing is copied.
 
     Args:
-      mesh: with rows of which these are the trees.
-      spec: how the result is sharded; what each device has is its shard.
+      mesh: the mesh with the rows of these trees.
+      spec: how the result is sharded; the array of each device is its shard.
     """
     sharding, axes = NamedSharding(mesh, spec), [_names(entry) for entry in spec]
 
@@ -241,7 +241,7 @@ def join(mesh: Mesh, spec: P, trees: Sequence[Any]) -> Any:
 
 
 def split(mesh: Mesh, spec: P, tree: Any) -> list[Any]:
-    """The inverse of `join`: a tree per row that is here, sharded over `data` where `spec` says so."""
+    """Return a tree per row that is here, the inverse of `join`, sharded over `data` where `spec` says so."""
     lines = [row(mesh, number) for number in rows_here(mesh)]
     local = P(*(DATA if DATA in _names(entry) else None for entry in spec))
 

@@ -1,4 +1,4 @@
-"""The strategies that there are, by name; a user's own is found by `MODULE:NAME`. What they take is known without jax."""
+"""The strategies that there are, by name; a user's own is found by `MODULE:NAME`. Their declarations need no jax."""
 
 import importlib
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ BUILT_IN = owners.STRATEGY.names  # each a folder, with the class `Name` in two 
 
 
 def find(config: Config) -> "Strategy":
-    """The strategy of a configuration. On one device that is the plain path, which every other one equals, unless it does more.
+    """Return the strategy of a configuration. On one device that is the plain path, which every other one equals, unless it does more.
 
     Raises:
       InputError: there is none of that name.
@@ -28,7 +28,7 @@ def find(config: Config) -> "Strategy":
 
 
 def by_name(name: str) -> "Strategy":
-    """The strategy of a name.
+    """Return the strategy of a name.
 
     Raises:
       InputError: there is none.
@@ -37,7 +37,7 @@ def by_name(name: str) -> "Strategy":
 
 
 def declared(name: str) -> Declaration:
-    """What the strategy of a name takes; of a built-in one without jax.
+    """Return the declaration of the strategy of a name; that of a built-in one needs no jax.
 
     Raises:
       InputError: there is none.
@@ -69,14 +69,14 @@ def _of_users(name: str) -> "Strategy":
 
 
 def sections(name: str | None) -> dict[str, type]:
-    """The sections of the configuration that members own: of all built-in ones, and of a strategy of a user's own."""
+    """Return the sections of the configuration that members own: those of all built-in ones, and of a strategy of a user's own."""
     users = declared(name) if name and name not in BUILT_IN else None
     known = owners.chooser_sections() | owners.sections(owners.STRATEGY)
     return known | ({users.name: users.Options} if users and users.Options else {})
 
 
 def config_of(given: Mapping[str, Any]) -> Config:
-    """A configuration from its sections by name, of which it keeps those of the reader, model, task and strategy that are chosen.
+    """Return a configuration from its sections by name, of which it keeps those of the reader, model, task and strategy that are chosen.
 
     Raises:
       InputError: a key of another reader, model, task or strategy is set.
@@ -103,7 +103,7 @@ def check(config: Config) -> None:
 
 
 def runs(config: Config, mode: Mode) -> bool:
-    """Whether the strategy of a configuration can run it in another `sampling.mode`."""
+    """Return whether the strategy of a configuration can run it in another `sampling.mode`."""
     try:
         check(replace(config, sampling=replace(config.sampling, mode=mode)))
     except InputError:
@@ -112,10 +112,10 @@ def runs(config: Config, mode: Mode) -> bool:
 
 
 def make_engine(config: Config, graph: "HetGraph", **options: Any) -> "Engine":
-    """What trains a graph that is open, as a configuration says.
+    """Make the engine that trains an open graph, as a configuration says.
 
     Args:
-      **options: of `setup`.
+      **options: the options of `setup`.
 
     Raises:
       InputError: as the strategy does.

@@ -1,4 +1,4 @@
-"""Slices of the columns of features, and replicas that share out seeds: whether a run has enough of both."""
+"""The check that a run has enough columns of features to slice, and enough seeds for its replicas."""
 
 from hetjax.sharding.strategy import Setup
 from hetjax.system.errors import InputError

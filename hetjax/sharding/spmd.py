@@ -34,8 +34,8 @@ class SpmdBatch(NamedTuple):
     """One step's input on a mesh.
 
     Attributes:
-      local: of each device the part that it computes; arrays of the devices one after the other, or alike on all.
-      rows: what `read` needs to know to fetch the features that this reads, an engine's own.
+      local: the part that each device computes; arrays of the devices one after the other, or alike on all.
+      rows: the data by which `read` fetches the features that this reads, specific to an engine.
       weight: float32 `[1]` on each device, of all examples of the step; each device's sum of losses is divided by it.
     """
 
@@ -48,9 +48,9 @@ class Found(NamedTuple):
     """The gradients of a step.
 
     Attributes:
-      weights: of the weights, alike everywhere.
-      rows: per learnable type of the rows that any device read, where these lie: `[m, width]` each.
-      ids: int32 `[m]`, their numbers there, each once, the rest out of range; without a type's, `rows` has all rows.
+      weights: the gradients of the weights, alike everywhere.
+      rows: the gradients `[m, width]` of the rows that any device read, per learnable type, on the devices where these lie.
+      ids: int32 `[m]`, the positions of these rows there, each once, the rest out of range; for a type without ids, `rows` has all rows.
     """
 
     weights: Any
@@ -63,12 +63,12 @@ class SpmdEngine(Engine):
 
     Args:
       setup, batches: as in `Engine`.
-      mesh: of any axes.
+      mesh: a mesh of any axes.
       static: the static features, laid out as `rows_spec` says.
 
     Attributes:
-      rows_spec: how tables and static features are laid out.
-      batch_spec: how a batch is, or each part of one.
+      rows_spec: the sharding of tables and static features.
+      batch_spec: the sharding of a batch, or of each part of one.
     """
 
     rows_spec: P = P()
@@ -90,7 +90,7 @@ class SpmdEngine(Engine):
         return jax.tree.map(to_host, state)
 
     def read(self, state: TrainState, static: Any, batch: SpmdBatch) -> tuple[dict, dict, Any]:
-        """The rows of features that a device's part of the batch reads; inside the program.
+        """Return the rows of features that a device's part of the batch reads; inside the program.
 
         Returns:
           `(static rows, learnable rows, what give_back needs)`.
@@ -98,23 +98,23 @@ class SpmdEngine(Engine):
         return static, self.trainer.read(state.tables, batch.local.inputs), None
 
     def give_back(self, state: TrainState, gradients: Rows, batch: SpmdBatch, kept: Any) -> tuple[dict, dict]:
-        """From the gradients of the rows that were read `(rows, ids)` as in `Found`; inside the program.
+        """Return `(rows, ids)` as in `Found`, from the gradients of the rows that were read; inside the program.
 
-        Here all devices read the same rows.
+        In this class all devices read the same rows.
         """
         rows = jax.lax.psum(gradients, self.mesh.axis_names)
         return rows, {t: ids for t, ids in batch.local.inputs.items() if t in rows}
 
     def over_rows(self, value: jax.Array) -> jax.Array:
-        """A number of the rows that lie on a device, of all rows; inside the program."""
+        """Return a sum over all rows, from the sum over the rows that lie on a device; inside the program."""
         return value
 
     def own_weights(self, params: Any) -> Any:
-        """The weights as this device's layers read them; inside the program."""
+        """Return the weights as this device's layers read them; inside the program."""
         return params
 
     def exchanges(self, batch: SpmdBatch) -> Sequence[Exchange]:
-        """What layers exchange, one per layer; nothing, if not given. Inside the program."""
+        """Return the exchanges of the layers, one per layer; an empty sequence exchanges nothing. Inside the program."""
         return ()
 
     def _program(self, function: Callable[..., Any], out_specs: Any, **options: Any) -> Program:
@@ -131,11 +131,11 @@ class SpmdEngine(Engine):
         return per_step([self.updated], max(1, self.updated.calls.total()))
 
     def gradients(self, state: TrainState, batch: SpmdBatch) -> tuple[jax.Array, Found]:
-        """The loss with its penalty, and its gradients."""
+        """Return the loss with its penalty, and its gradients."""
         return self.found(state, self.static, batch, self.seed)
 
     def _gradients(self, state: TrainState, static: Any, batch: SpmdBatch, seed: jax.Array) -> tuple[jax.Array, Found]:
-        """As `gradients`, on one of the devices."""
+        """Compute `gradients` on one of the devices."""
         features, learned, kept = self.read(state, static, batch)
         masks, exchanges = self.trainer.masks(seed, state.step), self.exchanges(batch)
 
@@ -154,7 +154,7 @@ class SpmdEngine(Engine):
         return self._penalise(state, loss, gradients) if self.trainer.l2 else (loss, gradients)
 
     def _penalise(self, state: TrainState, loss: jax.Array, gradients: Found) -> tuple[jax.Array, Found]:
-        """Add the penalty: of weights everywhere alike, of every row that is read where it lies, once."""
+        """Add the penalty: of weights, alike everywhere, and once of every row that is read, on the device where it lies."""
         trainer, parts = self.trainer, self.trainer.penalised(state.params)
         read = {t: tables.read(table.rows, gradients.ids.get(t)) for t, table in state.tables.items()}
         with scope(GRADIENTS):
@@ -176,18 +176,18 @@ class SpmdEngine(Engine):
 
 
 def total(tree: Any, axes: tuple[str, ...]) -> Any:
-    """The sum of a tree over all devices of some axes, as one array on its way."""
+    """Return the sum of a tree over all devices of some axes, which is sent as one array."""
     vector, unravel = ravel_pytree(tree)
     return unravel(jax.lax.psum(vector, axes))
 
 
 def replicate(mesh: Mesh, tree: Any) -> Any:
-    """Copies, on every device of a mesh, of arrays that every process has."""
+    """Return copies, on every device of a mesh, of arrays that every process has."""
     return put(mesh, P(), jax.tree.map(np.array, tree))
 
 
 def to_host(array: jax.Array) -> np.ndarray:
-    """All of an array, in every process."""
+    """Return the whole array, in every process."""
     if array.is_fully_addressable or array.is_fully_replicated:
         return np.asarray(array)
     return multihost_utils.process_allgather(array, tiled=True)

@@ -1,4 +1,4 @@
-"""What a way of running is: a strategy chooses and divides, its engine trains.
+"""The protocol of strategies: a strategy chooses and divides, its engine trains.
 
 A strategy is a folder of this package, or a class of a user's own (`registry`). The training loop knows what stands here
 and nothing else: not what a strategy divides, and not what a state looks like on its devices.
@@ -37,15 +37,15 @@ from hetjax.tasks.task import Task
 
 
 class Setup(NamedTuple):
-    """What a run gives its strategy.
+    """The inputs that a run gives its strategy.
 
     Attributes:
-      config: of the run.
-      graph: as the strategy's `open` gave it, its edges as the model folds them (`models.changed`).
-      regime: what a step sees.
-      trainer: model and optimizers.
-      processes: that train together.
-      folder: of the run, for tables on disk; None if it has none.
+      config: the configuration of the run.
+      graph: the graph as the strategy's `open` gave it, its edges as the model aggregates them (`models.changed`).
+      regime: the sizes of a step.
+      trainer: the model and the optimizers.
+      processes: the processes that train together.
+      folder: the folder of the run, for tables on disk; None if it has none.
       costs: the measured constants by which the run chooses between equal computations.
     """
 
@@ -75,13 +75,13 @@ class Setup(NamedTuple):
 
     @property
     def tables(self) -> Path | None:
-        """Where this process keeps tables on disk."""
+        """The folder in which this process keeps tables on disk."""
         number = self.processes.number
         return self.folder and self.folder / (f"tables_{number}" if number else "tables")
 
     @property
     def whole_tables(self) -> Path | None:
-        """Where all processes write the whole tables of a checkpoint together."""
+        """The folder in which all processes write the whole tables of a checkpoint together."""
         return self.folder and self.folder / "tables" / "whole"
 
 
@@ -116,12 +116,12 @@ def setup(
 
 
 class Engine(ABC):
-    """What trains. Its state is its own affair: the loop hands it from call to call.
+    """The engine of a strategy, which trains. Only the engine knows its state: the loop passes it from call to call.
 
     Attributes:
-      setup: what it was made of.
-      batches: of every epoch.
-      features: where features live, if some may live off the devices.
+      setup: the inputs that it was made from.
+      batches: the batches of every epoch.
+      features: the places of features, if some may live off the devices.
       same_losses: whether `step` gives all processes the same loss.
     """
 
@@ -133,24 +133,24 @@ class Engine(ABC):
 
     @cached_property
     def init_weights(self) -> Callable[[Array], TrainState]:
-        """`weights` of the trainer, always one object: so jax traces it once."""
+        """The `weights` of the trainer, always one object, so that jax traces it once."""
         return self.trainer.weights
 
     @abstractmethod
     def init(self, seed: int) -> Any:
-        """The state before the first step."""
+        """Return the state before the first step."""
 
     @abstractmethod
     def shard(self, state: TrainState) -> Any:
-        """A whole state, such as a checkpoint holds, as this engine trains it."""
+        """Return a whole state, such as a checkpoint holds, as this engine trains it."""
 
     @abstractmethod
     def gather(self, state: Any) -> TrainState | None:
-        """The inverse of `shard`, in process 0; the others may get None. The next step may change what it gives."""
+        """Return the whole state in process 0, the inverse of `shard`; the others may get None. The next step may change the result."""
 
     @abstractmethod
     def step(self, state: Any, batch: Any, upcoming: Any = None) -> tuple[Any, Array]:
-        """One update; returns the new state, and the loss before it. The state given is used up.
+        """Run one update; return the new state, and the loss before it. The state given is used up.
 
         Args:
           upcoming: the batch of the next step, if it is known.
@@ -158,18 +158,18 @@ class Engine(ABC):
 
     @abstractmethod
     def traffic(self) -> list[Sent]:
-        """What this process sent in a step, on average.
+        """Return what this process sent in a step, on average.
 
         Raises:
           ValueError: a compiled program has a collective in a form that is not known.
         """
 
     def restored(self, checkpoint: Checkpoint) -> Any:
-        """What a checkpoint holds, as this engine trains it."""
+        """Return the state of a checkpoint, as this engine trains it."""
         return self.shard(checkpoint.state(jax.eval_shape(self.trainer.init, self.seed)))
 
     def tell_progress(self, progress: Progress) -> None:  # noqa: B027 (where every process knows all of it)
-        """Tell process 0 what the processes' steps came to; nothing, where every process knows all of it.
+        """Tell process 0 the losses and the progress of the processes' steps; do nothing where every process knows them.
 
         All processes call this together, before process 0 writes the progress or ends an epoch.
         """
@@ -178,7 +178,7 @@ class Engine(ABC):
         """Return the head's outputs, float32 `[examples, outputs]`, in process 0; None in the others.
 
         Args:
-          examples: numbers of distinct examples.
+          examples: the numbers of distinct examples.
         """
         seeds = self.setup.task.seeds(examples)
         embeddings = self.embed(state, seeds.nodes)
@@ -189,10 +189,10 @@ class Engine(ABC):
     def embed(self, state: Any, nodes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
         """Return embeddings from full neighbourhoods, float32 `[nodes, width]` per root type, in process 0; None in the others.
 
-        Here by one device, which needs the whole state.
+        This method uses one device, which needs the whole state.
 
         Args:
-          nodes: per root type distinct ids.
+          nodes: distinct ids per root type.
         """
         whole = self.gather(state)
         if whole is None or not self.setup.processes.first:
@@ -211,30 +211,30 @@ class Engine(ABC):
 
     @cached_property
     def evaluator(self) -> Evaluator:
-        """Of one device."""
+        """The evaluator on one device."""
         graph, config = self.setup.graph, self.setup.config
         asked = evaluated_nodes(self.setup.task, config.train)
         return Evaluator(self.trainer.model, graph, config.sampling.evaluation_edges, asked=asked)
 
     def given_features(self) -> dict[str, Any]:
-        """The static features that evaluation reads, `[nodes, width]` per node type, wherever they are."""
+        """Return the static features that evaluation reads, `[nodes, width]` per node type, wherever they are."""
         return {t: self.setup.graph.features[t] for t in self.trainer.widths if t not in self.trainer.learnable}
 
     def fill_cache(self, file: Path) -> None:
         """Keep the hottest rows of features that live on the host on the devices, if there is a budget for that.
 
         Args:
-          file: where measured costs of missed rows are kept.
+          file: the file that keeps measured costs of missed rows.
         """
         if self.features:
             fill.fill(self.features, self.batches, self.setup.config, file, not self.setup.processes.first)
 
     def cache_report(self) -> list[dict]:
-        """Of every type with features on the host: rows kept, hits, and what misses cost."""
+        """Return the rows kept, the hits, and the costs of misses, per type with features on the host."""
         return self.features.report() if self.features else []
 
     def details(self) -> dict[str, Any]:
-        """What the summary says of this strategy, plain values; the same in all processes."""
+        """Return the summary's entries about this strategy, plain values; the same in all processes."""
         return {}
 
     def close(self) -> None:
@@ -244,12 +244,12 @@ class Engine(ABC):
 
 
 class Strategy(Declaration):
-    """A way of running."""
+    """A strategy, which divides the work of a run among devices."""
 
     def open(self, config: Config, ahead: Ahead | None = None) -> HetGraph:
-        """What a process must open of the graph: all of it, unless the strategy divides that before it is opened.
+        """Open the part of the graph that a process needs: all of it, unless the strategy divides the graph before it is opened.
 
-        Who opens less than all gives its engine an `embed` of its own.
+        A strategy that opens less than all gives its engine an `embed` of its own.
 
         Args:
           ahead: the graph, where it was read already.
@@ -257,10 +257,10 @@ class Strategy(Declaration):
         return load(config.data, ahead, config.task.target)
 
     def partition(self, setup: Setup, saved: Path | None = None) -> Partitioning | None:
-        """Who has what; None where nothing is divided. All processes call this together.
+        """Return the partitioning; None where nothing is divided. All processes call this together.
 
         Args:
-          saved: where the partitioning of this run may lie already.
+          saved: the folder in which the partitioning of this run may lie already.
 
         Raises:
           InputError: the mesh cannot be used.
@@ -268,14 +268,14 @@ class Strategy(Declaration):
         return None
 
     def partition_name(self, config: Config) -> str:
-        """What the partitioning is called in the run's folder; a run that moves to another mesh keeps both."""
+        """The name of the partitioning in the run's folder; a run that moves to another mesh keeps both."""
         return f"partition_{self.name}_{'x'.join(map(str, config.mesh.axes.values()))}"
 
     def engine(self, setup: Setup, partitioning: Any) -> Engine:
-        """What trains.
+        """Make the engine, which trains.
 
         Args:
-          partitioning: as `partition` gave it.
+          partitioning: the partitioning that `partition` returned.
 
         Raises:
           InputError: features do not fit where they are to live.
@@ -284,7 +284,7 @@ class Strategy(Declaration):
 
 
 def read_in_place(setup: Setup, features: FeatureStore) -> frozenset[str]:
-    """The types whose static features the first layer reads by node id, and which are not gathered first."""
+    """Return the types whose static features the first layer reads by node id, and which are not gathered first."""
     model = setup.trainer.model
     if model.transforms or model.input_dropout:
         return frozenset()  # what is changed before it is read is gathered first

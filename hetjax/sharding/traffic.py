@@ -1,4 +1,4 @@
-"""Bytes that the devices send in a step, read from the compiled programs: what XLA runs, not what we think we wrote.
+"""The bytes that the devices send in a step, read from the compiled programs: the operations that XLA runs, not those that the source suggests.
 
 A collective is counted as a ring (all-reduce, all-gather, reduce-scatter) or a direct exchange does it; XLA may do it
 otherwise. Of a group of `n` devices, with a result of `b` bytes on each, every device sends
@@ -40,13 +40,13 @@ _MESH = re.compile(r"replica_groups=mesh\[((?:'[^']+'=\d+,?)+)\] \{((?:'[^']+',?
 
 
 class Sent(NamedTuple):
-    """What all devices of a mesh together send.
+    """The bytes that all devices of a mesh together send.
 
     Attributes:
-      kind: what for, such as `gradients`.
+      kind: the purpose, such as `gradients`.
       collective: one of `COLLECTIVES`, or a `MESSAGE` between processes.
-      axis: of the mesh, or several joined by `+`; of a message `PROCESSES`.
-      bytes: in one call of the program, or in a step.
+      axis: the axis of the mesh, or several joined by `+`; of a message `PROCESSES`.
+      bytes: the bytes in one call of the program, or in a step.
     """
 
     kind: str
@@ -58,14 +58,14 @@ class Sent(NamedTuple):
 class Program:
     """A function compiled once per combination of shapes, as by `jax.jit`, that says what it sends.
 
-    Where CPUs of several processes run it together, a call waits for what it gives. A process has few threads for collectives, and
+    Where CPUs of several processes run it together, a call waits for its results. A process has few threads for collectives, and
     begins whichever has its input first: some that wait for other processes would leave none for the one that these wait for.
 
     Args:
-      kind: of what it sends outside of any `scope`.
+      kind: the kind of the traffic outside of any `scope`.
       function, **options: as of `jax.jit`.
-      mesh: of the devices that it runs on.
-      static: how many arguments, the first ones, are static.
+      mesh: the mesh of the devices that it runs on.
+      static: the number of static arguments, which come first.
     """
 
     def __init__(self, kind: str, function: Callable, mesh: Mesh, static: int = 0, **options: Any):
@@ -83,7 +83,7 @@ class Program:
         return jax.block_until_ready(results) if self.waits else results
 
     def compile(self, *arguments: Any) -> jax.stages.Compiled:
-        """What a call runs; arrays may be given by their shapes alone."""
+        """Return the compiled program of a call; arrays may be given by their shapes alone."""
         shapes = self._shapes(arguments)
         if shapes not in self.compiled:
             self.compiled[shapes] = self.jitted.lower(*arguments).compile()
@@ -94,7 +94,7 @@ class Program:
         return arguments[: self.static], form, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
 
     def sent(self) -> list[Sent]:
-        """By all calls so far together; of a mesh that other processes have devices of, this one's share."""
+        """Return what all calls so far sent together; on a mesh that includes other processes' devices, this process's share."""
         sent, here = [], len(self.mesh.local_devices) / self.mesh.size
         for shapes, compiled in self.compiled.items():
             text = compiled.as_text()
@@ -106,12 +106,12 @@ class Program:
 
 
 def scope(kind: str) -> AbstractContextManager[Any]:
-    """A context whose collectives are of a kind, in words; XLA may join collectives of two kinds, and then keeps one name."""
+    """Return a context whose collectives are of a kind, in words; XLA may join collectives of two kinds, and then keeps one name."""
     return jax.named_scope(MARK + re.sub(r"\W+", "_", kind))
 
 
 def per_step(programs: Sequence[Program], steps: int) -> list[Sent]:
-    """What a step sends, on average, by kind, collective and axis."""
+    """Return what a step sends, on average, by kind, collective and axis."""
     total: defaultdict[tuple[str, str, str], float] = defaultdict(float)
     for sent in itertools.chain.from_iterable(program.sent() for program in programs):
         total[sent.kind, sent.collective, sent.axis] += sent.bytes
@@ -119,12 +119,12 @@ def per_step(programs: Sequence[Program], steps: int) -> list[Sent]:
 
 
 def read(text: str, mesh: Mesh, kind: str) -> list[Sent]:
-    """What one call of a program sends.
+    """Return what one call of a program sends.
 
     Args:
-      text: of the compiled program, `compiled.as_text()`.
-      mesh: of its devices, in the order in which the program numbers them.
-      kind: of collectives that stand in no `scope`.
+      text: the text of the compiled program, `compiled.as_text()`.
+      mesh: the mesh of its devices, in the order in which the program numbers them.
+      kind: the kind of collectives that stand in no `scope`.
 
     Raises:
       ValueError: a loop around a collective that does not say how often it runs, or groups in a form not known here.
@@ -148,7 +148,7 @@ def read(text: str, mesh: Mesh, kind: str) -> list[Sent]:
 
 
 def _computations(text: str) -> tuple[dict[str, list[str]], str]:
-    """The lines of every computation, and the name of the one that runs."""
+    """Return the lines of every computation, and the name of the one that runs."""
     computations: dict[str, list[str]] = {}
     lines: list[str] = []
     entry = ""
@@ -163,7 +163,7 @@ def _computations(text: str) -> tuple[dict[str, list[str]], str]:
 
 
 def _reached(computations: dict[str, list[str]], name: str, times: int = 1) -> Iterator[tuple[str, int]]:
-    """Every line that runs, and how often; of branches all, though one is taken."""
+    """Yield every line that runs, and how often; all branches are counted, though one is taken."""
     for line in computations[name]:
         yield line, times
         if " async-update(" in line or " async-done(" in line:
@@ -182,7 +182,7 @@ def _reached(computations: dict[str, list[str]], name: str, times: int = 1) -> I
 
 
 def _result(shape: str) -> str:
-    """Of what a `-start` gives, `(operands, results, contexts...)`, the results."""
+    """Return the results of a `-start`, whose shape is `(operands, results, contexts...)`."""
     depth, ends = 0, []
     for place, letter in enumerate(shape):
         depth += (letter in "([{") - (letter in ")]}")
@@ -192,7 +192,7 @@ def _result(shape: str) -> str:
 
 
 def _size(shape: str) -> int:
-    """Bytes of all arrays of a shape."""
+    """Return the bytes of all arrays of a shape."""
     total = 0
     for letters, bits, extent in _ARRAY.findall(shape):
         if letters != "token":
@@ -202,7 +202,7 @@ def _size(shape: str) -> int:
 
 
 def _bytes(name: str, size: int, groups: list[list[int]]) -> float:
-    """Sent by all devices, from the bytes of the result on one."""
+    """Return the bytes sent by all devices, from the bytes of the result on one."""
     if name == "collective-permute":
         return size * sum(source != target for source, target in groups)
     n = len(groups[0])
@@ -211,7 +211,7 @@ def _bytes(name: str, size: int, groups: list[list[int]]) -> float:
 
 
 def _groups(line: str, devices: int) -> list[list[int]]:
-    """The devices that talk to each other; of a collective-permute the pairs of source and target."""
+    """Return the groups of devices that talk to each other; for a collective-permute the pairs of source and target."""
     if "replica_groups={}" in line:
         return [list(range(devices))]
     iota, listed, named = _IOTA.search(line), _LISTED.search(line), _MESH.search(line)
@@ -226,7 +226,7 @@ def _groups(line: str, devices: int) -> list[list[int]]:
 
 
 def _along(mesh: str, axes: str, devices: int) -> list[list[int]]:
-    """The devices that differ along some axes alone, of a mesh that numbers them one after the other."""
+    """Return the groups of devices that differ along some axes alone, in a mesh that numbers them one after the other."""
     sizes = {name: int(size) for name, size in re.findall(r"'([^']+)'=(\d+)", mesh)}
     if math.prod(sizes.values()) != devices:
         raise ValueError(f"a collective's groups are of a mesh of other devices than {devices}: {mesh}")
@@ -238,7 +238,7 @@ def _along(mesh: str, axes: str, devices: int) -> list[list[int]]:
 
 
 def _axes(groups: list[list[int]], mesh: Mesh) -> str:
-    """The axes along which the devices of a group differ."""
+    """Return the axes along which the devices of a group differ."""
     places = [np.unravel_index(group, mesh.devices.shape) for group in groups]
     along = [name for axis, name in enumerate(mesh.axis_names) if any(len(set(place[axis])) > 1 for place in places)]
     return "+".join(along)

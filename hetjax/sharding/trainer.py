@@ -1,4 +1,4 @@
-"""What a training step is made of, wherever it runs: the model, its loss and penalty, and the update of weights and rows."""
+"""The parts of a training step, wherever it runs: the model, its loss and penalty, and the update of weights and rows."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -49,17 +49,17 @@ class TrainState(NamedTuple):
 
 
 class Trainer(NamedTuple):
-    """What a step needs besides state and batch; all of it is fixed when the step is traced.
+    """The parts of a step besides state and batch; all of them are fixed when the step is traced.
 
     Attributes:
-      task: what is predicted.
+      task: the task, which says what is predicted.
       model: gives the task's outputs.
       optimizer: updates the weights; anything with `init` and `step` as `AdamW` has them.
       adam: updates the learnable features.
-      widths: of the features of every input type, static or learnable.
-      learnable: of the learnable features of every input type without features.
-      l2: factor of the penalty on squares.
-      l2_all: whether that is of all weights; if not, of the first layer's.
+      widths: the widths of the features of every input type, static or learnable.
+      learnable: the shapes of the learnable features of every input type without features.
+      l2: the factor of the penalty on squares.
+      l2_all: whether the penalty is on all weights; if not, it is on the first layer's.
       clip: largest norm of all gradients together, weights and rows, before the update; 0 is any.
     """
 
@@ -74,38 +74,38 @@ class Trainer(NamedTuple):
     clip: float = 0.0
 
     def keys(self, seed: Array) -> jax.Array:
-        """Of weights, tables and dropout."""
+        """Return the random keys of weights, tables and dropout."""
         return jax.random.split(jax.random.key(seed), 3)
 
     def table_key(self, seed: Array) -> jax.Array:
-        """Of tables."""
+        """Return the random key of tables."""
         return self.keys(seed)[1]
 
     def init(self, seed: Array) -> TrainState:
-        """Weights and tables at step 0; a pure function of the seed."""
+        """Return weights and tables at step 0; a pure function of the seed."""
         return self.weights(seed)._replace(tables=tables.create_all(self.table_key(seed), self.learnable))
 
     def weights(self, seed: Array) -> TrainState:
-        """As `init`, without any table."""
+        """Return the state of `init` without any table."""
         params = self.model.init(self.keys(seed)[0], *smallest_input(self.model, self.widths))
         return TrainState(jnp.int32(0), params, self.optimizer.init(params), {})
 
     def masks(self, seed: Array, step: Array) -> Masks | None:
-        """What training draws dropout from, in the step after `step` updates; None if the model drops nothing."""
+        """Return the masks of dropout in the training step after `step` updates; None if the model drops nothing."""
         return Masks(jax.random.fold_in(self.keys(seed)[2], step)) if self.model.drops else None
 
     def loss(self, params: Any, learned: Rows, static: Rows, batch: Batch, masks: Masks | None = None) -> jax.Array:
-        """The task's mean loss over the batch's examples, and the penalty if there is one.
+        """Return the task's mean loss over the batch's examples, and the penalty if there is one.
 
         The penalty is `l2` times the sum of squares of what is `penalised` and of the rows in `learned`. The R-GCN
         paper's code penalises the first layer alone; its input is one-hot, so that rows are weights too. A
-        mini-batch pulls only at the learnable features that it reads.
+        mini-batch penalises only the learnable features that it reads.
 
         Args:
           params: the model's weights.
-          learned: per featureless input type the rows that the batch needs, `[rows, width]`.
-          static: per other input type the whole feature matrix, `[nodes, width]`.
-          masks: of the step, in training; without them nothing is dropped.
+          learned: the rows that the batch needs, `[rows, width]` per featureless input type.
+          static: the whole feature matrix, `[nodes, width]` per other input type.
+          masks: the masks of the step, in training; without them nothing is dropped.
         """
         loss = self.summed(params, learned, static, batch, masks) / self.task.weight(batch.arrays)
         return loss + self.penalty((self.penalised(params), learned)) if self.l2 else loss
@@ -119,7 +119,7 @@ class Trainer(NamedTuple):
         masks: Masks | None = None,
         exchanges: Sequence[Exchange] = (),
     ) -> jax.Array:
-        """The sum of the losses of the batch's examples; arguments as of `loss`, and of `Stack`."""
+        """Return the sum of the losses of the batch's examples; arguments as of `loss`, and of `Stack`."""
         gathered = {name: tables.rows_at(matrix, batch.inputs.get(name)) for name, matrix in static.items()}
         features = {**gathered, **batch.rows, **learned}
         tree, blocks = opened(params, batch.blocks)
@@ -127,23 +127,23 @@ class Trainer(NamedTuple):
         return self.task.loss(outputs, batch.arrays)
 
     def penalised(self, params: Any) -> dict[str, Any]:
-        """The weights that the penalty is on, by the names of the model's parts."""
+        """Return the weights that the penalty is on, by the names of the model's parts."""
         return {name: part for name, part in params["params"].items() if self.penalises(name)}
 
     def penalises(self, name: str) -> bool:
-        """Whether the penalty is on a part of the model: a layer, a projection or the head."""
+        """Return whether the penalty is on a part of the model: a layer, a projection or the head."""
         return self.l2_all or name == FIRST or (name.startswith(DENSE) and name.endswith("_0"))
 
     def penalty(self, penalised: Any) -> jax.Array:
-        """`l2` times the sum of squares of a tree of arrays."""
+        """Return `l2` times the sum of squares of a tree of arrays."""
         return self.l2 * squares(penalised)
 
     def penalty_gradient(self, penalised: Any) -> Any:
-        """The gradient of `penalty`, of each array of the tree."""
+        """Return the gradient of `penalty`, for each array of the tree."""
         return jax.tree.map(lambda leaf: 2 * self.l2 * leaf, penalised)
 
     def clipped(self, gradients: Any, total: jax.Array) -> Any:
-        """Gradients scaled down so that the norm of all is at most `clip`, as `optax.clip_by_global_norm`.
+        """Return gradients scaled down so that the norm of all is at most `clip`, as `optax.clip_by_global_norm`.
 
         Args:
           total: the sum of squares of all gradients, wherever they are.
@@ -155,7 +155,7 @@ class Trainer(NamedTuple):
     def gradients(
         self, state: TrainState, static: Rows, batch: Batch, seed: Array
     ) -> tuple[jax.Array, tuple[Any, Any]]:
-        """The loss of a step, and its gradients with respect to the weights and the rows that the batch reads."""
+        """Return the loss of a step, and its gradients with respect to the weights and the rows that the batch reads."""
         learned, masks = self.read(state.tables, batch.inputs), self.masks(seed, state.step)
         return self._gradients(state.params, learned, static, batch, masks)
 
@@ -165,13 +165,13 @@ class Trainer(NamedTuple):
         return jax.value_and_grad(self.loss, argnums=(0, 1))(params, learned, static, batch, masks)
 
     def step(self, state: TrainState, static: Rows, batch: Batch, seed: Array) -> tuple[TrainState, jax.Array]:
-        """One update; returns the new state and the loss before it."""
+        """Run one update; return the new state and the loss before it."""
         learned = self.read(state.tables, batch.inputs)
         trained, loss, rows = self.learn(state, learned, static, batch, seed)
         return trained._replace(tables=self.update_rows(state.tables, rows, batch.inputs, state.step)), loss
 
     def read(self, held: Mapping[str, Table], ids: Mapping[str, Array]) -> dict[str, jax.Array]:
-        """Of every table the rows that its `ids` name, `[rows, width]`; all rows where it has none."""
+        """Return the rows that the `ids` of every table name, `[rows, width]`; all rows where it has none."""
         return {t: tables.rows_at(table.rows, ids.get(t)) for t, table in held.items()}
 
     def learn(
@@ -180,7 +180,7 @@ class Trainer(NamedTuple):
         """Train on rows that were read before: all of a step but their update.
 
         Args:
-          learned: per type the rows that the batch needs, as `read` gives them; the state's tables are not looked at.
+          learned: the rows that the batch needs, as `read` gives them per type; the state's tables are not looked at.
         Returns:
           The state after the update of its weights, without tables; the loss before it; the gradient of `learned`.
         """
@@ -189,22 +189,22 @@ class Trainer(NamedTuple):
         return self.update_weights(state, weights), loss, rows
 
     def update(self, state: TrainState, weights: Any, rows: Rows, ids: Mapping[str, Array]) -> TrainState:
-        """The state after an update; arguments as of `update_weights` and `update_rows`."""
+        """Return the state after an update; arguments as of `update_weights` and `update_rows`."""
         held = self.update_rows(state.tables, rows, ids, state.step)
         return self.update_weights(state, weights)._replace(tables=held)
 
     def update_weights(self, state: TrainState, weights: Any) -> TrainState:
-        """The state after an update by the gradient of its parameters, without tables."""
+        """Return the state after an update by the gradient of its parameters, without tables."""
         params, optimizer = self.optimizer.step(weights, state.optimizer, state.params)
         return TrainState(state.step + 1, params, optimizer, {})
 
     def update_rows(
         self, held: Mapping[str, Table], rows: Rows, ids: Mapping[str, Array], step: Array
     ) -> dict[str, Table]:
-        """Tables after an update.
+        """Return the tables after an update.
 
         Args:
-          rows: of every table the gradient of the rows that its `ids` name; of all rows where it has none.
+          rows: the gradients of the rows that the `ids` of every table name; of all rows where it has none.
           ids: int32 `[rows]`, distinct; those out of range are ignored.
           step: updates done before.
         """
@@ -213,17 +213,17 @@ class Trainer(NamedTuple):
 
 
 def squares(tree: Any) -> jax.Array:
-    """The sum of the squares of all numbers of a tree."""
+    """Return the sum of the squares of all elements of a tree."""
     return sum((jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(tree)), jnp.zeros(()))
 
 
 def smallest_adjacency() -> Adjacency:
-    """One target with one edge: enough to shape every weight."""
+    """Return an adjacency of one target with one edge: enough to shape every weight."""
     return Adjacency(np.array([0, 1], np.int32), np.zeros(1, np.int32))
 
 
 def smallest_input(model: Stack, widths: Mapping[str, int]) -> tuple[tuple[Block, ...], dict[str, jax.Array]]:
-    """Blocks and features with one node per type and one edge per relation: enough to shape every weight."""
+    """Return blocks and features with one node per type and one edge per relation: enough to shape every weight."""
     blocks = []
     for layer in model.layers:
         edges = {r.key: smallest_adjacency() for r in layer.relations}
@@ -235,19 +235,19 @@ def smallest_input(model: Stack, widths: Mapping[str, int]) -> tuple[tuple[Block
 def multiply_in_full() -> None:
     """Have accelerators multiply float32 as a CPU does, unless `JAX_DEFAULT_MATMUL_PRECISION` says otherwise.
 
-    By default JAX lets them round what is multiplied: to TF32 on NVIDIA's, to bfloat16 on TPUs.
+    By default JAX lets them round the factors: to TF32 on NVIDIA's, to bfloat16 on TPUs.
     """
     if jax.default_backend() != "cpu" and jax.config.jax_default_matmul_precision is None:  # type: ignore[attr-defined]
         jax.config.update("jax_default_matmul_precision", "highest")
 
 
 def make_trainer(graph: HetGraph, config: Config, task: Task, steps: int, costs: CostModel | None = None) -> Trainer:
-    """Model and optimizers for a graph.
+    """Make the model and the optimizers for a graph.
 
     Args:
-      task: what is predicted.
-      steps: of an epoch, which the learning rates' schedules count by.
-      costs: by which the model chooses between equal computations; None: the current ones.
+      task: the task, which says what is predicted.
+      steps: the number of steps of an epoch, by which the learning rates' schedules count.
+      costs: the costs by which the model chooses between equal computations; None: the current ones.
     """
     multiply_in_full()
     model, options, schema = config.model, config.train, graph.schema
@@ -273,7 +273,7 @@ def make_trainer(graph: HetGraph, config: Config, task: Task, steps: int, costs:
 
 
 def schedule(rate: float, options: Train, steps: int) -> optax.ScalarOrSchedule:
-    """The learning rate by training step, for epochs of `steps` steps."""
+    """Return the learning rate by training step, for epochs of `steps` steps."""
     after = _schedule(rate, options, steps)
     if not options.warmup_steps:
         return after

@@ -1,8 +1,8 @@
 """The average of local models, `W = sum over i of a_i W_i` (CATGNN, section 3.3), and of the learnable rows that several have.
 
-`a_i` is the share of the training nodes that partition `i` trains. A learnable row is no weight of all: a partition that did not
+`a_i` is the share of the training nodes that partition `i` trains. A learnable row is not a weight that all update: a partition that did not
 update it knows nothing new of it. So a row that several partitions have becomes their average in proportion to how often each has
-updated it since the last time, and one that none has stays as it is. Its count becomes the average of theirs, rounded.
+updated it since the last time, and one that none has updated stays as it is. Its count becomes the average of theirs, rounded.
 
 A device sums what its partitions have, one after the other; one `psum` sums over devices.
 """
@@ -31,8 +31,8 @@ class Local(NamedTuple):
     """The state of one partition.
 
     Attributes:
-      state: as the plain path has it; `step` counts its own steps.
-      begun: per learnable type how often each row had been updated when they were averaged last, int32 `[nodes]`, on the host.
+      state: the state, as the plain path has it; `step` counts its own steps.
+      begun: the update count of each row at the last average, int32 `[nodes]` per learnable type, on the host.
     """
 
     state: TrainState
@@ -40,11 +40,11 @@ class Local(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Which of a partition's rows of a type others have too.
+    """The rows of one type of a partition that other partitions have too.
 
     Attributes:
-      rows: int32 `[n]`, their numbers there.
-      slots: int32 `[n]`, their numbers among all rows that several partitions have.
+      rows: int32 `[n]`, their row numbers in the partition.
+      slots: int32 `[n]`, their positions among all rows that several partitions have.
     """
 
     rows: np.ndarray
@@ -55,10 +55,10 @@ class Averages:
     """The programs that average.
 
     Args:
-      mesh: with the axis `data`.
+      mesh: the mesh, with the axis `data`.
       shares: `a_i` of every partition.
-      places: of every partition that is here, per learnable type.
-      shared: per learnable type how many rows several partitions have.
+      places: the shared rows per learnable type, of every partition of this process.
+      shared: the number of rows that several partitions have, per learnable type.
       moments: whether Adam's moments are averaged too, as the weights are.
     """
 
@@ -76,16 +76,16 @@ class Averages:
         self.total = Program(PARAMETERS, shard_map(_psum, mesh, P(DATA), P(DATA)), mesh)
 
     def part(self, so_far: Any, part: int, local: Local) -> Any:
-        """What a device has summed, with another of its partitions; None: nothing yet."""
+        """Return the sum on a device after one more of its partitions is added; the sum so far is None at the start."""
         about = local, self.shares[part], self.places[part]
         return self.first(*about) if so_far is None else self.add(so_far, *about)
 
     def totals(self, sums: Mapping[int, Any]) -> dict[int, Any]:
-        """By the devices that are here, in order, the sums over all devices from those of each."""
+        """Return the sums over all devices, one for each device of this process in order, from the devices' own sums."""
         return shards(self.mesh, self.total(join(self.mesh, P(DATA), [sums[place] for place in sorted(sums)])))
 
     def averaged(self, part: int, local: Local, total: Any) -> Local:
-        """What a partition goes on with."""
+        """Return the state with which a partition continues."""
         state = self.apply(local, total, self.places[part])
         return Local(state, {t: np.array(table.count) for t, table in state.tables.items()})
 
@@ -98,7 +98,7 @@ class Averages:
         return jax.tree.map(jnp.add, so_far, self._first(local, share, places))
 
     def _rows(self, local: Local, node_type: str, place: Place) -> jax.Array:
-        """`[shared rows, columns]`: rows and moments times how often they were updated, that number, and its square."""
+        """Return the sums over rows, `[shared rows, columns]`: rows and moments times their update counts, the counts, and the squared counts."""
         table = local.state.tables[node_type]
         updates = (table.count - local.begun[node_type])[place.rows].astype(table.rows.dtype)[:, None]
         leaves = [table.rows, table.mu, table.nu] if self.moments else [table.rows]
@@ -131,7 +131,7 @@ class Averages:
         return Table(rows, mu, nu, count)
 
     def _weights(self, state: TrainState) -> tuple[Any, list[jax.Array]]:
-        """What is averaged: the weights, and the vectors of their moments."""
+        """Return the averaged vectors: the weights, and the vectors of their moments."""
         return state.params, [leaf for leaf in jax.tree.leaves(state.optimizer) if leaf.ndim and self.moments]
 
     def _widths(self, table: Table) -> list[int]:
@@ -143,16 +143,16 @@ def _psum(tree: Any) -> Any:
 
 
 def _with_vectors(optimizer: Any, vectors: Sequence[jax.Array]) -> Any:
-    """The optimizer's state with other moments; what counts steps stays, as every partition has done its own."""
+    """Return the optimizer's state with other moments; step counters stay, because every partition has done its own steps."""
     rest = iter(vectors)
     return jax.tree.map(lambda leaf: next(rest) if leaf.ndim else leaf, optimizer)
 
 
 def shared_rows(subs: Mapping[int, Subgraph], counts: Mapping[str, np.ndarray]) -> dict[int, dict[str, Place]]:
-    """Which rows of every partition that is here others have too.
+    """Return the rows that each partition of this process shares with others.
 
     Args:
-      counts: per learnable type how many partitions have each node.
+      counts: int32 `[nodes]` per learnable type how many partitions have each node.
     """
     slots = {t: np.cumsum(of > 1) - 1 for t, of in counts.items()}
     found: dict[int, dict[str, Place]] = {part: {} for part in subs}

@@ -1,4 +1,4 @@
-"""Batches of all partitions: of each those of the plain path on its subgraph, drawn when it is its turn."""
+"""Batches of all partitions: each has the batches of the plain path on its subgraph, sampled when its turn comes."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -11,11 +11,11 @@ from hetjax.sharding.strategy import Setup
 
 
 class Turn(NamedTuple):
-    """What a partition trains on in a step.
+    """The input of one partition in a step.
 
     Attributes:
-      batch: as the plain path has it.
-      seeds: how many it has.
+      batch: the batch of the plain path.
+      seeds: the number of its seeds.
     """
 
     batch: Batch
@@ -26,9 +26,9 @@ class AveragingBatches(Batches):
     """A step's batch is a `Turn` of every partition that is here and trains in it.
 
     Args:
-      setup: of the run.
-      members: the partitions that are here.
-      turns: of all.
+      setup: the setup of the run.
+      members: the partitions of this process.
+      turns: the turns of all partitions.
       seated: whether a partition stays on its device; if not, its features are there while it trains.
     """
 
@@ -64,7 +64,7 @@ class AveragingBatches(Batches):
             yield Drawn(turns, sum(one.nodes for one in drawn.values()), self.known(), seconds)
 
     def _line(self, device: int, epoch: int, first: int) -> Iterator[tuple[int, Drawn]]:
-        """The batches of a device from a step of the epoch on."""
+        """Yield the batches of a device from a step of the epoch on."""
         for part in self.turns.of(device):
             steps = self.turns.steps[part]
             if first < steps:
@@ -72,7 +72,7 @@ class AveragingBatches(Batches):
             first = max(0, first - steps)
 
     def known(self) -> dict[str, int]:
-        """The capacities of the partitions that are here, by names that are theirs alone."""
+        """Return the capacities of the partitions that are here, by names that are theirs alone."""
         of = {part: member.batches.capacities.by_name for part, member in self.members.items()}
         return {self._prefix(part) + name: size for part, names in of.items() for name, size in names.items()}
 

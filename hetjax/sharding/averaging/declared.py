@@ -1,4 +1,4 @@
-"""What the strategy averaging takes."""
+"""The options and the declaration of the strategy averaging."""
 
 from dataclasses import dataclass
 from typing import Literal

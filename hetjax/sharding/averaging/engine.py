@@ -3,7 +3,7 @@
 Between two averages partitions send nothing. A device has its first partition's state and features for good if that is its only
 one; if it has several, those of the one whose turn it is, and the host has the others'.
 
-What is evaluated, and what a checkpoint has as its state, is the average of the local models. A checkpoint between two averages
+The average of the local models is evaluated, and is the state in a checkpoint. A checkpoint between two averages
 also has the local ones, so that the run goes on with the same bits; in another division of the graph it goes on from the average.
 """
 
@@ -47,7 +47,7 @@ class AveragingState(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """What a checkpoint has: a `TrainState`, and in `own` the states of all partitions where they are not that."""
+    """The state that a checkpoint holds: a `TrainState`, and in `own` the states of all partitions where they differ from it."""
 
     step: Array
     params: Any
@@ -57,15 +57,15 @@ class Whole(NamedTuple):
 
 
 class AveragingEngine(Engine):
-    """Training by partitions on their own.
+    """The engine that trains partitions on their own.
 
     Args:
       setup, batches: as in `Engine`.
-      cut: who trains which node.
-      mesh: with the axis `data`.
-      averages: what averages.
-      every: epochs from one average to the next.
-      about: what the summary says of every partition.
+      cut: the partition that trains each node.
+      mesh: the mesh, with the axis `data`.
+      averages: the programs that average.
+      every: the number of epochs from one average to the next.
+      about: the summary's entries about every partition.
     """
 
     batches: AveragingBatches
@@ -105,7 +105,7 @@ class AveragingEngine(Engine):
         return self._placed(int(state.step), state, held)
 
     def _placed(self, step: int, state: TrainState, held: Mapping[int, dict[str, Table]]) -> AveragingState:
-        """Local states that are all the same."""
+        """Return local states that are all the same."""
         made = {}
         for part, own in held.items():
             done = np.array(self.turns.done(part, step), np.int32)
@@ -115,14 +115,14 @@ class AveragingEngine(Engine):
         return self._begun(step, made)
 
     def _begun(self, step: int, made: Locals) -> AveragingState:
-        """Of local states on the host, on the devices if they stay there."""
+        """Return the state of a run after `step` steps from local states on the host, which move to the devices if they stay there."""
         for part in self.present.values():
             self.members[part].leave()
         self.present = {}
         return AveragingState(step, {p: self._there(p, of) if self.seated else of for p, of in made.items()})
 
     def _there(self, part: int, local: Local) -> Local:
-        """On the partition's device; no array that is given away here is used elsewhere."""
+        """Put a state on the partition's device; no array that is donated here is used elsewhere."""
         device = self.members[part].device
         placed = jax.tree.map(lambda leaf: jax.device_put(np.array(leaf), device), local.state)
         return Local(placed, local.begun)
@@ -164,7 +164,7 @@ class AveragingEngine(Engine):
         del self.present[part % self.turns.devices]
 
     def _averaged(self, parts: Locals) -> Locals:
-        """What partitions go on with; those given are left as they are, but for where they are."""
+        """Return the states with which partitions continue; the arguments are unchanged, except for where they lie."""
         sums: dict[int, Any] = {}
         for part in sorted(parts):
             self._seat(parts, part)
@@ -177,7 +177,7 @@ class AveragingEngine(Engine):
         return jax.block_until_ready(made)
 
     def _view(self, state: AveragingState) -> Locals:
-        """The local states as an average would leave them; found once for whoever asks before the next step."""
+        """Return the local states as an average would leave them; computed once for all callers before the next step."""
         if state.step % self.interval == 0:
             return state.parts
         if self.viewed is None or self.viewed[0] is not state:
@@ -198,7 +198,7 @@ class AveragingEngine(Engine):
         return Whole(step, params, optimizer, whole, own) if kept else TrainState(step, params, optimizer, whole)
 
     def _named(self, parts: Locals) -> dict[str, np.ndarray]:
-        """The arrays of local states by names that are theirs alone, in this division of the graph."""
+        """Return the arrays of local states by names that are theirs alone, in this division of the graph."""
         named: dict[str, np.ndarray] = {}
         for part, local in parts.items():
             leaves = jax.tree.leaves((local.state.params, local.state.optimizer, local.state.tables, local.begun))
@@ -233,7 +233,7 @@ class AveragingEngine(Engine):
 
     @cached_property
     def evaluation(self) -> DependencyEvaluator:
-        """By all devices, each of the nodes that its partitions own."""
+        """Evaluate on all devices, each of which evaluates the nodes that its partitions own."""
         setup, model = self.setup, self.trainer.model
         sampler = Sampler(setup.graph, frozenset(), setup.flowing, model.reads_own, model.drops)
         edges = setup.config.sampling.evaluation_edges
@@ -259,5 +259,5 @@ class AveragingEngine(Engine):
 
 
 def _counted(leaf: Any, steps: np.ndarray) -> np.ndarray:
-    """A leaf of an optimizer's state; what counts steps counts those of the partition."""
+    """Return a leaf of an optimizer's state; a step counter gets the count of the partition."""
     return np.asarray(leaf) if np.ndim(leaf) else steps.astype(np.asarray(leaf).dtype)

@@ -1,4 +1,4 @@
-"""A partition and what trains it: the plain path, on its subgraph and on one device."""
+"""A partition and its engine: the plain path, on its subgraph and on one device."""
 
 from dataclasses import dataclass, field
 
@@ -20,9 +20,9 @@ class Member:
     """One partition.
 
     Attributes:
-      sub: what it has.
-      engine: trains it.
-      device: where it does.
+      sub: its subgraph.
+      engine: the engine that trains it.
+      device: the device on which it is trained.
       static: its static features on the host, once they have left the device.
     """
 
@@ -37,12 +37,12 @@ class Member:
         return self.engine.batches
 
     def enter(self) -> None:
-        """Have the static features on the device."""
+        """Put the static features on the device."""
         features = self.engine.features
         features.static = self.engine.static = {t: jax.device_put(of, self.device) for t, of in self.static.items()}
 
     def leave(self) -> None:
-        """Have them on the host alone; what the graph has as it is on the device is not copied."""
+        """Keep the static features on the host alone; arrays that the graph has unchanged are not copied."""
         given, there = self.sub.graph.features, self.engine.features.static
         self.static = self.static or {
             t: jax.device_get(of) if isinstance(of, SparseRows) else given[t] for t, of in there.items()
@@ -51,7 +51,7 @@ class Member:
 
 
 def make_member(setup: Setup, sub: Subgraph, device: jax.Device) -> Member:
-    """What trains a partition, with the run's model and initial tables; schedules count its own steps."""
+    """Make the engine of a partition, with the run's model and initial tables; schedules count its own steps."""
     graph: HetGraph = sub.graph
     task = tasks.make(setup.config, graph)
     regime = regime_of(setup.config, len(task.examples("train")))

@@ -1,4 +1,4 @@
-"""Learnable rows of partitions: drawn as one device draws them, and back from all partitions, a row from the one that owns its node."""
+"""Learnable rows of partitions: initialised as on one device, and gathered from all partitions, a row from the one that owns its node."""
 
 from collections.abc import Iterable, Mapping
 
@@ -14,11 +14,11 @@ from hetjax.system.mapped import on_host
 
 
 def drawn(key: jax.Array, learnable: Mapping[str, Shape], members: Mapping[int, Member]) -> dict[int, dict[str, Table]]:
-    """The tables of every partition before the first step, in host memory.
+    """Return the tables of every partition before the first step, in host memory.
 
     Args:
-      key: of tables.
-      learnable: of the whole graph.
+      key: the random key of tables.
+      learnable: the shapes of the whole graph's tables.
     """
     found: dict[int, dict[str, Table]] = {part: {} for part in members}
     for t, shape in learnable.items():
@@ -36,7 +36,7 @@ def drawn(key: jax.Array, learnable: Mapping[str, Shape], members: Mapping[int, 
 def own_rows(
     view: Mapping[int, Local], types: Iterable[str], members: Mapping[int, Member], turns: Turns
 ) -> dict[str, dict[int, Table]]:
-    """Per learnable type, of every device that is here the rows of the nodes that its partitions own, by their ids."""
+    """Return the rows that the partitions of each device of this process own, per learnable type and ordered by their ids."""
     found: dict[str, dict[int, Table]] = {t: {} for t in types}
     for t, of in found.items():
         for device in sorted({part % turns.devices for part in view}):

@@ -1,4 +1,4 @@
-"""The strategy averaging: who trains which nodes, on subgraphs of their own, and how often the models are averaged."""
+"""The strategy averaging: it chooses which partition trains which nodes, on its own subgraph, and how often the models are averaged."""
 
 import os
 from pathlib import Path
@@ -28,7 +28,7 @@ from hetjax.system.logs import counted, log
 
 
 class Averaging(declared.Averaging, Strategy):
-    """Subgraphs, one or more a device (CATGNN: Huang et al., sections 3.2 and 3.3)."""
+    """Training on subgraphs, one or more a device (CATGNN: Huang et al., sections 3.2 and 3.3)."""
 
     def _parts(self, config: Config) -> int:
         return self.options(config).partitions or config.mesh.data
@@ -76,7 +76,7 @@ class Averaging(declared.Averaging, Strategy):
         return made
 
     def _divided(self, setup: Setup) -> Divided | None:
-        """What was divided before, if the run says so."""
+        """Return the earlier division of the graph, if the run says that there is one."""
         folder, devices = self.options(setup.config).folder, setup.config.mesh.data
         if not folder:
             return None
@@ -107,12 +107,12 @@ class Averaging(declared.Averaging, Strategy):
 
 
 def seeds_of(graph: HetGraph, cut: EdgeCut) -> list[int]:
-    """How many training nodes every partition trains."""
+    """Return the number of training nodes of every partition."""
     return np.bincount(cut.nodes[graph.schema.target][graph.splits["train"]], minlength=cut.parts).tolist()
 
 
 def copies(setup: Setup, subs: dict[int, Subgraph]) -> dict[str, np.ndarray]:
-    """Per learnable type how many partitions of all processes have each node, int32 `[nodes]`."""
+    """Return the number of partitions of all processes that have each node, int32 `[nodes]` per learnable type."""
     schema, processes = setup.graph.schema, setup.processes
     counts = {t: np.zeros(schema.nodes[t], np.int32) for t in setup.trainer.learnable}
     for sub in subs.values():
@@ -124,7 +124,7 @@ def copies(setup: Setup, subs: dict[int, Subgraph]) -> dict[str, np.ndarray]:
 
 
 def described(processes: ProcessGroup, subs: dict[int, Subgraph]) -> list[dict]:
-    """What every partition has, of all processes."""
+    """Return a description of every partition of all processes."""
     mine = [
         {
             "part": part,

@@ -2,8 +2,8 @@
 
 The seeds of a step, their order and every neighbour are those of one device. Topology is read from the graph that every
 process maps, so sampling sends nothing. Systems that keep topology divided too send neighbours from host to host for
-it: what is counted here is in favour of every mode by so much. Every process samples for all partitions: so all know
-the same capacities, and who needs which row of whom, without a word, at the price of sampling more.
+it; the counts here favour every mode by that amount. Every process samples for all partitions: so all know
+the same capacities, and who needs which row of whom, without a message, at the price of sampling more.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,9 +33,9 @@ class DependencyBatch(NamedTuple):
     """One step's input.
 
     Attributes:
-      program: what the program of all devices is given. `SpmdBatch.rows` has, per learnable type, the rows of a partition that
-        it makes here; of one on the host, numbered as they are asked for.
-      requests: per learnable type on the host, and partition that is here, the rows that the step asks for, int32; `NO_NODE` is
+      program: the input of the program of all devices. `SpmdBatch.rows` has, per learnable type, the rows of a partition that
+        it computes itself; those of a type on the host are numbered as they are requested.
+      requests: the rows that the step requests, int32, per learnable type on the host and partition of this process; `NO_NODE` is
         padding.
     """
 
@@ -44,7 +44,7 @@ class DependencyBatch(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """A batch of exact sizes: of every partition its seeds and its share of every layer; of every layer the pieces of each partition."""
+    """A batch of exact sizes: the seeds of every partition and its share of every layer, and the pieces of each partition in every layer."""
 
     seeds: Sequence[np.ndarray]
     layers: Sequence[tuple[Share, ...]]
@@ -54,18 +54,18 @@ class Parts(NamedTuple):
 class DependencyBatches(Batches):
     """Batches for a mesh of one device per partition; all partitions share capacities.
 
-    On the whole graph a partition computes what training nodes read, and no more.
+    On the whole graph a partition computes only what training nodes read.
 
     Args:
-      sampler: of the whole graph.
-      cut: who owns which node.
-      mesh: with the axis `data`, a device per partition.
-      setup: of the run.
+      sampler: the sampler of the whole graph.
+      cut: the owner of each node.
+      mesh: the mesh with the axis `data`, a device per partition.
+      setup: the setup of the run.
       groups: the rows that may be sent.
-      keep: what partitions compute of others' nodes.
-      schedule: `all_to_all`, `ring`, or `overlap`: a ring, of which what came is folded while the next travels, in layers that
+      keep: the rows of others' nodes that partitions compute.
+      schedule: `all_to_all`, `ring`, or `overlap`: a ring, in which received rows are aggregated while the next ones travel, in layers that
         can.
-      features: where they live.
+      features: the places of features.
     """
 
     def __init__(
@@ -107,11 +107,11 @@ class DependencyBatches(Batches):
         return parts
 
     def work(self, sample: Parts) -> list[Work]:
-        """What partitions do in a step, layer by layer."""
+        """Return what partitions compute and send in a step, layer by layer."""
         return work(self.graph, self.root, self.owned, sample.layers, sample.seeds)
 
     def measure(self, sample: Parts) -> Iterator[tuple[str, int, int]]:
-        """Of every capacity the partition that needs most; how partitions differ says nothing of how batches do."""
+        """Return every capacity of the partition that needs most; differences between partitions say nothing about differences between batches."""
         whole = self.regime.whole
         yield f"{self.use}/seeds", max(map(len, sample.seeds)), self.regime.batch_size
         for depth, groups in enumerate(self.groups):
@@ -122,7 +122,7 @@ class DependencyBatches(Batches):
                 yield here_of(self.use, depth, t), self.owned.rows[t], self.owned.rows[t]  # all of a table is here
 
     def rooms(self, sample: Parts) -> list[Room]:
-        """The shapes of every layer, as the capacities are."""
+        """Return the shapes of every layer, as the capacities are."""
         has, layers = self.capacities.by_name, enumerate(zip(sample.layers[0], sample.pieces, self.groups))
         return [
             room(has, self.use, depth, share, pieces[0], groups, self.ring, self.graph)
@@ -133,7 +133,7 @@ class DependencyBatches(Batches):
         return self.features.read({part: self._inputs(sample, part) for part in self.features.here})
 
     def _inputs(self, sample: Parts, part: int) -> dict[str, np.ndarray]:
-        """The rows of features that a partition reads on its own device, as it numbers its nodes."""
+        """Return the rows of features that a partition reads on its own device, as it numbers its nodes."""
         return {t: self.owned.local[t][ids] for t, ids in sample.layers[part][0].here.items()}
 
     def send(self, seeds: np.ndarray, sample: Parts) -> DependencyBatch:
@@ -147,7 +147,7 @@ class DependencyBatches(Batches):
     def _pad(
         self, sample: Parts, rooms: Sequence[Room], part: int, weight: np.float32
     ) -> tuple[SpmdBatch, dict[str, np.ndarray]]:
-        """What a partition's program is given, and the rows that it asks for of tables on the host."""
+        """Return the input of a partition's program, and the rows that it requests of tables on the host."""
         seeds, layers, size = sample.seeds[part], sample.layers[part], self.capacities.by_name[f"{self.use}/seeds"]
         targets = [*(layer.here for layer in rooms[1:]), {self.root: size}]
         of_part = [pieces[part] for pieces in sample.pieces]
@@ -168,7 +168,7 @@ class DependencyBatches(Batches):
         return SpmdBatch(local, (learned, tuple(of for _, of in made)), np.full(1, weight)), asked
 
     def residents(self, types: Sequence[str]) -> list[dict[str, np.ndarray]]:
-        """Of every partition the nodes of some types whose static features its device has, in order."""
+        """Return the nodes of some types whose static features are on the device, in order, for every partition."""
         if self.regime.whole:
             return [
                 {t: layers[0].here[t] for t in types} for layers in self.sample(self.train, (self.seed, 0, 0)).layers
@@ -177,7 +177,7 @@ class DependencyBatches(Batches):
 
 
 def _sending(groups: Mapping[str, Group], depth: int, layers: Sequence[tuple[Share, ...]]) -> dict[str, Group]:
-    """The groups of which anybody sends anything, or that are read in another order than they are here."""
+    """Return the groups in which any partition sends rows, or whose rows are read in another order than they are stored in."""
     alike = {
         t
         for t in layers[0][depth].here

@@ -1,7 +1,7 @@
-"""What an edge, a target and a row cost on the machine that trains: NeutronStar's `T_e`, `T_v` and `T_c`.
+"""The costs of an edge, a target and a row on the machine that trains: NeutronStar's `T_e`, `T_v` and `T_c`.
 
-They are measured where that is worth its time, with the model's own layers (`probes`) and by all-to-alls (`link`). Otherwise they are reckoned
-from what the machine does in a second (`rates`), and from messages between processes (`kept_link`). All is kept in the user's cache folder, for the
+They are measured where that is worth its time, with the model's own layers (`probes`) and by all-to-alls (`link`). Otherwise they are computed
+from the machine's rates (`rates`), and from messages between processes (`kept_link`). All are stored in the user's cache folder, for the
 computers that train and the code that ran.
 """
 
@@ -36,15 +36,15 @@ Layers = list[dict[str, float]]
 
 
 class Costs(NamedTuple):
-    """Seconds.
+    """The costs of dependencies, in seconds.
 
     Attributes:
-      vertex: per layer but the last, and type, `T_v d`: of a target of that layer, there and back.
-      edge: per layer but the last, and relation by its key, `T_e d`.
-      source: per layer but the last, and type, what reading one more row of the layer below takes, such as its product with a matrix.
-      sent: `T_c`, of a row's number that is fetched, and its gradient given back.
-      start: of fetching anything in a layer, however little, and giving it back.
-      copy: of copying a number of a row in memory; 0 on accelerators, where it is not known.
+      vertex: the cost of a target, forward and backward, `T_v d`, per layer except the last, and type.
+      edge: the cost of an edge, forward and backward, `T_e d`, per layer except the last, and relation by its key.
+      source: the cost of reading one more row of the layer below, such as its product with a matrix, per layer except the last, and type.
+      sent: `T_c`, the cost of an element of a row that is fetched, and of sending its gradient back.
+      start: the fixed cost of fetching rows in a layer, and of sending their gradients back.
+      copy: the cost of copying an element of a row in memory; 0 on accelerators, where it is not known.
       measured: whether the first three are measured with the model's own layers.
     """
 
@@ -58,14 +58,14 @@ class Costs(NamedTuple):
 
 
 def read_or_measure(setup: Setup, mesh: Mesh, message: int) -> Costs:
-    """The same in all processes; together.
+    """Return the costs, the same in all processes; all processes call this together.
 
-    The costs that were kept of a link between processes hold while it is much the same, so that a run that is resumed chooses
-    as before: it is measured anew only where a short exchange takes another time than when it was kept. On accelerators, whose
-    rows may go another way than messages, it is measured every time.
+    The stored costs of a link between processes hold while the link is much the same, so that a run that is resumed chooses
+    as before: the link is measured again only where a short exchange takes another time than when the costs were stored. On
+    accelerators, whose rows may go another way than messages, it is measured every time.
 
     Args:
-      message: numbers that a device sends to another at once.
+      message: the number of elements that a device sends to another at once.
     """
     machine, kinds = _machine(setup, mesh), probes.kinds(setup)
     rate, left, slower = None, math.inf, 1.0
@@ -98,7 +98,7 @@ def read_or_measure(setup: Setup, mesh: Mesh, message: int) -> Costs:
 
 
 def _busiest(graph: HetGraph, kinds: Kinds) -> list[Kind]:
-    """Of every layer the kind of relations that has most edges."""
+    """Return the kind of relations that has most edges, for every layer."""
     edges: list[Counter] = [Counter() for _ in kinds]
     for count, layer in zip(edges, kinds):
         for relation, kind in layer.items():
@@ -107,10 +107,10 @@ def _busiest(graph: HetGraph, kinds: Kinds) -> list[Kind]:
 
 
 def _step(graph: HetGraph, kinds: Kinds, of: Mapping[Kind, Seconds]) -> float:
-    """Seconds of a step of the whole graph on one device.
+    """Return the seconds of a step of the whole graph on one device.
 
     Args:
-      of: of each kind of relations.
+      of: the seconds of each kind of relations.
     """
     nodes, edges = graph.schema.nodes, {relation.key: csc.edges for relation, csc in graph.relations.items()}
     parts = zip(by_name(kinds, of), (nodes, edges, nodes))
@@ -118,7 +118,7 @@ def _step(graph: HetGraph, kinds: Kinds, of: Mapping[Kind, Seconds]) -> float:
 
 
 def _scaled(measured: Mapping[Kind, Seconds], reckoned: Mapping[Kind, Seconds]) -> dict[Kind, Seconds]:
-    """With kinds that were not measured, which are as far from what is reckoned as the one of their layer that was."""
+    """Return the costs of all kinds; those that were not measured are scaled like the measured kind of their layer."""
     found, of = dict(measured), {kind.depth: kind for kind in measured}
     for kind, seconds in reckoned.items():
         if kind not in found and kind.depth in of:
@@ -128,10 +128,10 @@ def _scaled(measured: Mapping[Kind, Seconds], reckoned: Mapping[Kind, Seconds]) 
 
 
 def by_name(kinds: Kinds, of: Mapping[Kind, Seconds]) -> tuple[Layers, Layers, Layers]:
-    """`Costs.vertex`, `Costs.edge` and `Costs.source` of layers: of a type the largest of the relations into it, and the sum of those out of it.
+    """Return `Costs.vertex`, `Costs.edge` and `Costs.source` of layers: per type the largest of the relations into it, and the sum of those out of it.
 
     Args:
-      of: of each kind of relations.
+      of: the seconds of each kind of relations.
     """
     vertices: Layers = []
     edges: Layers = []
@@ -151,10 +151,10 @@ def by_name(kinds: Kinds, of: Mapping[Kind, Seconds]) -> tuple[Layers, Layers, L
 def _link(
     setup: Setup, mesh: Mesh, machine: Mapping, message: int, rate: Sequence[float] | None = None
 ) -> tuple[float, float]:
-    """`Costs.sent` and `Costs.start`.
+    """Measure `Costs.sent` and `Costs.start`.
 
     Args:
-      rate: of the machine, if measuring the link is not worth its time.
+      rate: the rate of the machine, if measuring the link is not worth its time.
     """
     if mesh.size == 1:
         return 0.0, 0.0
@@ -178,7 +178,7 @@ def _link(
 
 
 def _messages(setup: Setup, machine: Mapping) -> tuple[float, float]:
-    """As `_link`, by messages between processes; those that were kept, while they hold."""
+    """Return the costs of a link as `_link` does, by messages between processes; stored costs are used while they hold."""
     processes = setup.processes
     known = _read(setup, "messages", machine)
     if known is None or not kept_link.holds(processes, known["asked"], known["exchange"]):
@@ -188,7 +188,7 @@ def _messages(setup: Setup, machine: Mapping) -> tuple[float, float]:
 
 
 def _machine(setup: Setup, mesh: Mesh) -> dict[str, Any]:
-    """What all costs depend on, but for what runs."""
+    """Return the description of the machine on which all costs depend."""
     hosts = setup.processes.all_gather("hosts", platform.node())  # rows cross a network, or they do not
     cores = setup.processes.all_gather("cores", runtime.core_ids())
     processes = list(zip(hosts, cores))
@@ -199,7 +199,7 @@ def _machine(setup: Setup, mesh: Mesh) -> dict[str, Any]:
 
 
 def _about(setup: Setup) -> dict[str, Any]:
-    """What runs: a model, and the code that it is made of."""
+    """Return the description of what runs: a model, and the code that it is made of."""
     model = setup.config.model
     names = {type(layer).__module__ for layer in setup.trainer.model.layers} | {model.name.partition(":")[0]}
     code = [compiled.digest(name) for name in sorted(names) if getattr(sys.modules.get(name), "__file__", None)]
@@ -207,7 +207,7 @@ def _about(setup: Setup) -> dict[str, Any]:
 
 
 def _kept(setup: Setup, name: str, about: Mapping, make: Callable[[], Any]) -> Any:
-    """What is kept, or what process 0 makes now, all processes together."""
+    """Return the stored costs, or those that process 0 measures now; all processes call this together."""
     known = _read(setup, name, about)
     if known is None:
         known = _write(setup, name, about, setup.processes.broadcast_object(f"costs, {name}", make()))
@@ -215,7 +215,7 @@ def _kept(setup: Setup, name: str, about: Mapping, make: Callable[[], Any]) -> A
 
 
 def _read(setup: Setup, name: str, about: Mapping) -> Any:
-    """Costs that process 0 has kept; None if there are none of this, or they are damaged."""
+    """Return the costs that process 0 has stored; None if there are none for this key, or they are damaged."""
     found = measured.read(name, about) if setup.processes.first else None
     return setup.processes.broadcast_object(f"known costs, {name}", found)
 

@@ -1,4 +1,4 @@
-"""What the strategy dependency takes."""
+"""The options and the declaration of the strategy dependency."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal

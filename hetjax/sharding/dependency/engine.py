@@ -2,7 +2,7 @@
 
 A partition is a device of the mesh axis `data`. Rows of tables and static features lie with the nodes' masters, on their device
 or on its host, which gives a step what it reads and takes it back. Before every layer a partition fetches the rows that it reads and does not have; their gradients come back the same way and are summed by
-the masters, who apply row-wise Adam. All else that crosses the mesh is one sum of the weights' gradients and the loss.
+the masters, who apply row-wise Adam. All other traffic on the mesh is one sum of the weights' gradients and the loss.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,14 +37,14 @@ from hetjax.system.mapped import on_host
 
 
 class DependencyEngine(SpmdEngine):
-    """Training on a mesh of one device per partition, by `DependencyBatch`es; of tables on the host a state has an `OwnedTable`.
+    """Training on a mesh of one device per partition, by `DependencyBatch`es; a state has an `OwnedTable` for each table on the host.
 
     Args:
       setup, batches: as in `Engine`.
-      cut: who owns which node.
-      mesh: with the axis `data`.
-      prices: by which what is kept is counted, and a hybrid was chosen.
-      costs: how the costs came about that a hybrid was chosen by, "measured" or "reckoned"; empty if it was not.
+      cut: the owner of each node.
+      mesh: the mesh with the axis `data`.
+      prices: the prices that count what is kept, and by which a hybrid was chosen.
+      costs: the origin of the costs by which a hybrid was chosen, "measured" or "reckoned"; empty if none was chosen.
     """
 
     rows_spec = P(DATA)
@@ -92,7 +92,7 @@ class DependencyEngine(SpmdEngine):
         return None if whole is None else jax.tree.map(np.asarray, state._replace(tables={}))._replace(tables=whole)
 
     def _own(self, state: TrainState) -> Own:
-        """The rows of every partition that is here."""
+        """Return the rows of every partition of this process."""
         held = state.tables.items()
         return {t: of.parts() if isinstance(of, OwnedTable) else shards(self.mesh, of) for t, of in held}
 
@@ -136,7 +136,7 @@ class DependencyEngine(SpmdEngine):
 
     @cached_property
     def evaluation(self) -> DependencyEvaluator:
-        """By all partitions."""
+        """Evaluate on all partitions."""
         batches, model, sampling = self.batches, self.trainer.model, self.setup.config.sampling
         assert isinstance(batches, DependencyBatches)
         groups = grouped(self.setup, True)

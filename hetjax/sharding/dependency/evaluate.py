@@ -1,7 +1,7 @@
 """Exact evaluation by the partitions that train: full neighbourhoods, layer by layer, so many edges at a time.
 
-Every partition computes the embeddings of its own nodes and keeps them in the memory of its host; what a chunk of them reads of
-others their masters send. So nobody holds the embeddings or the tables of the whole graph.
+Every partition computes the embeddings of its own nodes and keeps them in the memory of its host; the rows of others' nodes that
+a chunk reads are sent by their masters. So no process holds the embeddings or the tables of the whole graph.
 """
 
 import functools
@@ -37,12 +37,12 @@ class DependencyEvaluator:
     """Computes the last embeddings of any nodes of the root types from all of their neighbours.
 
     Args:
-      model: whose layers are applied.
-      sampler: of the whole graph.
-      owned: who owns which node.
-      mesh: with the axis `data`, a device per partition.
-      groups: per layer the rows that are sent, by name.
-      edges: most edges of a chunk of each partition; a node with more is a chunk of its own.
+      model: the model whose layers are applied.
+      sampler: the sampler of the whole graph.
+      owned: the owner of each node.
+      mesh: the mesh with the axis `data`, a device per partition.
+      groups: the rows that are sent per layer, by name.
+      edges: the most edges of a chunk of each partition; a node with more is a chunk of its own.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class DependencyEvaluator:
         return {t: self._last(params, own, last, t, ids) for t, ids in sorted(nodes.items())}
 
     def _last(self, params: Any, own: Own, depth: int, node_type: str, ids: np.ndarray) -> np.ndarray:
-        """The last layer's embeddings of some nodes, in every process."""
+        """Return the last layer's embeddings of some nodes, in every process."""
         made = np.empty((len(ids), width_made(self.model.layers[depth], node_type)), np.float32)
         owner = self.owned.owner[node_type][ids]
         places = [np.flatnonzero(owner == part) for part in range(self.owned.parts)]
@@ -90,7 +90,7 @@ class DependencyEvaluator:
     def _layer(
         self, params: Any, own: Own, depth: int, node_type: str, nodes: Sequence[np.ndarray]
     ) -> dict[int, np.ndarray]:
-        """The embeddings of a type's nodes, of each partition that is here in the order in which it has them."""
+        """Return the embeddings of a type's nodes, for each partition of this process in the order of its own nodes."""
         width = width_made(self.model.layers[depth], node_type)
         made = {part: np.empty((len(nodes[part]), width), np.float32) for part in own}
         for ranges, h in self._chunks(params, own, depth, node_type, nodes):
@@ -102,7 +102,7 @@ class DependencyEvaluator:
     def _chunks(
         self, params: Any, own: Own, depth: int, node_type: str, nodes: Sequence[np.ndarray]
     ) -> Iterator[tuple[list[tuple[int, int]], jax.Array]]:
-        """Which of its nodes every partition computed, and what, `[parts * targets, width]`."""
+        """Yield the nodes that every partition computed, and their embeddings, `[parts * targets, width]`."""
         relations = self.graph.schema.into(node_type)
         indptr = [self.graph.relations[relation].indptr for relation in relations]
         every = []
@@ -123,7 +123,7 @@ class DependencyEvaluator:
     def _computed(
         self, params: Any, own: Own, depth: int, node_type: str, size: int, shares: Sequence[Share]
     ) -> jax.Array:
-        """What every partition makes of a chunk of at most `size` targets."""
+        """Compute the embeddings of a chunk of at most `size` targets in every partition."""
         groups = {
             name: Group(kind, read)
             for name, (kind, types) in self.groups[depth].items()

@@ -1,6 +1,6 @@
 """Rows that masters send to their mirrors, and the mirrors' gradients, which go back and are summed.
 
-Who sends which rows to whom is known before the step (`shares`), so nothing but rows is sent. All types of one width go
+The rows that each partition sends to each are known before the step (`shares`), so nothing but rows is sent. All types of one width go
 together, by the collectives of a `Schedule`.
 """
 
@@ -34,13 +34,13 @@ class Mirrors(NamedTuple):
     All types' rows stand one after the other, each with its padding: those that are here, and those that a block reads.
 
     Attributes:
-      schedule: of the collectives.
+      schedule: the schedule of the collectives.
       send: the rows that go out, round by round, int32 `[rows]`.
-      back: the same the other way around: of every row that is here where it stands among those that go out.
-      positions: of every piece and type int32 `[rows read]`, where each stands among the rows that the piece reads: if there is
+      back: the inverse: the positions of every local row among those that go out.
+      positions: int32 `[rows read]` per piece and type, the positions of the rows among those that the piece reads: if there is
         one piece all that are here, and after them those that come; if there are several those that are here, and then those that
         come in each step of a ring.
-      inverse: of every piece the inverse, int32, of each of these rows: where it stands among all that are read.
+      inverse: the inverse, int32 per piece: the positions of each of these rows among all that are read.
     """
 
     schedule: Schedule
@@ -51,10 +51,10 @@ class Mirrors(NamedTuple):
 
 
 class Fetched(struct.PyTreeNode):
-    """What a partition fetches before a layer.
+    """The rows that a partition fetches before a layer.
 
     Attributes:
-      mirrors: per group, by its name.
+      mirrors: the `Mirrors` per group, by its name.
       adjacency: the edges of every piece after the first, which has the block's.
       own_here: whether all targets' own rows are in the first piece.
     """
@@ -65,7 +65,7 @@ class Fetched(struct.PyTreeNode):
 
 
 def counts(shares: Sequence[Share], types: Sequence[str]) -> np.ndarray:
-    """Rows of some types that each partition sends to each in one layer, `[parts, parts]`."""
+    """Return the number of rows of some types that each partition sends to each in one layer, `[parts, parts]`."""
     parts = range(len(shares))
     return np.array([[sum(len(share.sent[t][other]) for t in types) for other in parts] for share in shares])
 
@@ -79,13 +79,13 @@ def mirrors(
     here: Mapping[str, int],
     needed: Sequence[Mapping[str, int]],
 ) -> Mirrors:
-    """What a partition sends and reads of some types.
+    """Return the rows that a partition sends and reads of some types.
 
     Args:
-      pieces: of the share.
-      schedule: that has room for it.
+      pieces: the pieces of the share.
+      schedule: a schedule that has room for them.
       here: the capacities of `Share.here`, per type.
-      needed: of every piece the capacities of its rows, per type.
+      needed: the capacities of every piece's rows, per type.
     """
     start = offsets({t: here[t] for t in types})
     total = sum(here[t] for t in types)
@@ -119,7 +119,7 @@ def _inverse(positions: np.ndarray, rows: int) -> np.ndarray:
 
 
 def _back(send: np.ndarray, rows: int) -> Rows:
-    """Of every row the places at which it goes out."""
+    """Return the places at which each row is sent."""
     places = np.flatnonzero(send != NO_NODE).astype(np.int32)
     turned = group(np.arange(len(places) + 1, dtype=np.int32), send[places], rows)
     assert turned.reverse_indptr is not None and turned.reverse_indices is not None
@@ -127,11 +127,11 @@ def _back(send: np.ndarray, rows: int) -> Rows:
 
 
 class Fetch(Exchange):
-    """A layer's mirrors, fetched before it folds.
+    """The exchange that fetches a layer's mirrors before it aggregates.
 
     Args:
-      fetched: which, and what is folded of them.
-      groups: by name.
+      fetched: the rows to fetch, and those that are aggregated.
+      groups: the groups of types, by name.
     """
 
     def __init__(self, fetched: Fetched, groups: Mapping[str, Group]):
@@ -156,13 +156,13 @@ class Fetch(Exchange):
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def fetch(kind: str, mirrors: Mirrors, rows: jax.Array) -> tuple[tuple[jax.Array, ...], ...]:
-    """The rows that a partition reads, `[rows read, width]` of every piece and type; inside `shard_map`.
+    """Fetch the rows that a partition reads, `[rows read, width]` per piece and type; to be called inside `shard_map`.
 
     Nothing of a piece waits for what comes after it, and no gradient that goes back for those of other pieces.
 
     Args:
-      kind: of traffic.
-      rows: those that are here, `[rows here, width]`.
+      kind: the kind of traffic.
+      rows: the local rows, `[rows here, width]`.
     """
     came = _swap(kind, mirrors.schedule, _read(rows, mirrors.send))
     read = _by_piece(mirrors, rows, came)
@@ -190,14 +190,14 @@ def _read(rows: jax.Array, ids: Array) -> jax.Array:
 
 
 def _by_piece(mirrors: Mirrors, rows: jax.Array, came: list[jax.Array]) -> list[jax.Array]:
-    """What every piece reads of the rows that are here and those that come, round by round."""
+    """Return the rows that every piece reads of the local rows and of those that are received, round by round."""
     if len(mirrors.positions) == 1:
         return [jnp.concatenate([rows, *came])]
     return [rows, *(jnp.concatenate([rows[:0], *came[step]]) for step in mirrors.schedule.steps)]
 
 
 def _swap(kind: str, schedule: Schedule, out: jax.Array, back: bool = False) -> list[jax.Array]:
-    """What others send in every round, `[rows, width]`; `back` turns every pair around."""
+    """Exchange the rows of every round, `[rows, width]`; `back` reverses every pair."""
     starts = np.cumsum([0, *map(schedule.rows, range(len(schedule.rounds)))])
     came = []
     with scope(kind):

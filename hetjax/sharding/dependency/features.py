@@ -1,6 +1,6 @@
 """Features where nodes are divided: every partition has the rows of its own nodes, on its device or on its host.
 
-Of a type on the host a device is given the rows that a step reads, and keeps those that are read most often. They are
+A device is given the rows of a type on the host that a step reads, and keeps those that are read most often. They are
 the whole table that the step's program sees; it computes the same, to the last bit, wherever features live.
 """
 
@@ -28,19 +28,19 @@ class OwnedTable:
     """A learnable table on the host: of each partition that is here its own rows, some of them cached on its device.
 
     Args:
-      owners: by partition.
-      mesh: with the axis `data`, a device per partition.
+      owners: the tables of the owners, by partition.
+      mesh: the mesh with the axis `data`, a device per partition.
     """
 
     def __init__(self, owners: Mapping[int, HostTable], mesh: Mesh):
         self.owners, self.mesh = owners, mesh
 
     def begin(self, request: Mapping[int, np.ndarray]) -> dict[int, Fetched]:
-        """As `HostTable.begin`, of every partition."""
+        """Begin a step in every partition, as `HostTable.begin`."""
         return {part: owner.begin(request[part]) for part, owner in self.owners.items()}
 
     def end(self, fetched: Mapping[int, Fetched]) -> Table:
-        """The rows of a step on the mesh, of every partition as they were asked for."""
+        """Return the rows of a step on the mesh, in the order in which every partition requested them."""
         return join(self.mesh, P(DATA), [owner.end(fetched[part]) for part, owner in self.owners.items()])
 
     def change(self, fetched: Mapping[int, Fetched], about: bool) -> None:
@@ -55,19 +55,19 @@ class OwnedTable:
             owner.store(fetched[part], rows[part])
 
     def parts(self) -> dict[int, Table]:
-        """Of each partition that is here its own rows, after those on the device were written back; nothing is copied."""
+        """The partitions' own rows, one array for each partition of this process, after rows on the device were written back; nothing is copied."""
         return {part: owner.table() for part, owner in self.owners.items()}
 
 
 class PartitionFeatures(FeatureStore):
     """The features of the partitions that are here, each of its own nodes.
 
-    Static ones that do not live on the devices stay in the graph's arrays.
+    Static features that do not live on the devices stay in the graph's arrays.
 
     Args:
-      graph: with the static features.
-      owned: who owns which node.
-      mesh: with the axis `data`, a device per partition.
+      graph: the graph with the static features.
+      owned: the owner of each node.
+      mesh: the mesh with the axis `data`, a device per partition.
       learnable, placement, folder: as in `FeatureStore`; of all types.
 
     Attributes:
@@ -109,12 +109,12 @@ class PartitionFeatures(FeatureStore):
         return sum(self.owned.rows[t] * self.row_bytes[t] for t in self.on_device.difference(given))
 
     def load(self, tables: Mapping[str, Iterable[Table]]) -> dict[str, Table | OwnedTable]:
-        """Tables where they live, from the pieces of whole ones, which are gone through once."""
+        """Load tables to where they live, from the pieces of whole ones, which are read once."""
         self.held = {}
         return {name: self._load(name, self._own(name, pieces)) for name, pieces in tables.items()}
 
     def _own(self, name: str, pieces: Iterable[Table]) -> Iterator[dict[int, Table]]:
-        """The rows of every partition that is here, of each piece."""
+        """Return the rows of every partition of this process, for each piece."""
         start = 0
         for piece in pieces:
             stop, leaves, found = start + len(piece.count), [on_host(leaf) for leaf in piece], {}
@@ -144,17 +144,17 @@ class PartitionFeatures(FeatureStore):
         return from_shards(self.mesh, [own(part) for part in self.here])
 
     def rows(self, part: int, ids: Mapping[str, np.ndarray]) -> dict[str, jax.Array]:
-        """The rows of static features on the host that a partition reads, on its device; `ids` count its own nodes."""
+        """Return the rows of static features on the host that a partition reads, on its device; `ids` count its own nodes."""
         mine = {t: matrix for (t, of), matrix in self.away.items() if of == part}
         return {t: matrix.end(matrix.begin(ids[t])) for t, matrix in mine.items()}
 
     def read(self, ids: Mapping[int, Mapping[str, np.ndarray]]) -> dict[Key, np.ndarray]:
-        """The rows of every cache that a step reads, from those of every partition's own nodes, by type."""
+        """Return the rows of every cache that a step reads, from the rows of every partition's own nodes, by type."""
         return {(t, part): ids[part][t] for t, part in self.hosted}
 
 
 def row_counts(owned: Owned, mesh: Mesh) -> RowCounts:
-    """The rows that a device has room for, and those of the process whose partitions own most."""
+    """Return the number of rows that a device has room for, and those of the process whose partitions own most."""
     process = np.array([device.process_index for device in mesh.devices.flat])
     most = {}
     for t, ids in owned.ids.items():

@@ -12,8 +12,8 @@ class Group(NamedTuple):
     """Types whose rows are sent together, being of one width and dtype.
 
     Attributes:
-      kind: of traffic.
-      types: in order.
+      kind: the kind of traffic.
+      types: the types, in order.
     """
 
     kind: str
@@ -24,7 +24,7 @@ Groups = Sequence[Mapping[str, Group]]  # per layer, by name
 
 
 def grouped(setup: Setup, embeddings: bool) -> Groups:
-    """Per layer the types whose rows may be sent: features before the first one, and before others `embeddings` if so."""
+    """Return the types whose rows may be sent, per layer: features before the first one, and `embeddings` before others if so."""
     layers: list[dict[str, Group]] = []
     for depth, layer in enumerate(setup.trainer.model.layers):
         layers.append({})
@@ -37,7 +37,7 @@ def grouped(setup: Setup, embeddings: bool) -> Groups:
 
 
 def _kind(setup: Setup, depth: int, node_type: str) -> tuple[str, str]:
-    """What the rows of a type are before a layer, and their dtype."""
+    """Return the kind of the rows of a type before a layer, and their dtype."""
     if depth or setup.trainer.model.transforms:
         return EMBEDDINGS, "float32"
     if node_type in setup.trainer.learnable:

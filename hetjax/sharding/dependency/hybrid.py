@@ -1,14 +1,14 @@
-"""Which dependencies a partition computes itself and which it fetches: NeutronStar's Algorithm 4.
+"""The choice of the dependencies that a partition computes itself and of those that it fetches: NeutronStar's Algorithm 4.
 
-A dependency of layer `l` is a node of another partition whose embedding of depth `l - 1` a partition's own nodes read. To compute
-it here costs the subtree below it (equation 1), without what is here already; to fetch it costs its width (equation 2). From
+A dependency of layer `l` is a node of another partition whose embedding of depth `l - 1` a partition's own nodes read. Computing
+it here costs the subtree below it (equation 1), without the nodes that are here already; fetching it costs its width (equation 2). From
 the first layer up, the cheapest are taken first as long as they cost less than they save and memory lasts.
 
 Deviations. The features of the first layer's dependencies cost nothing, as in the paper, where they can be copied: static ones on
 the whole graph. Learnable rows change at every step, and a mini-batch reads other rows every time: these are fetched, and a
-subtree costs equation 2 for each that it reads and nobody here did. A layer may do work for every row that it reads, such as a
+subtree costs equation 2 for each row that it reads and no other subtree here did. A layer may do work for every row that it reads, such as a
 product with a matrix: a subtree costs that too, for each row that nobody here read. On heterogeneous graphs a subtree follows every relation,
-with the widths and the measured costs of each layer. In mini-batches a node has at most as many edges as are drawn.
+with the widths and the measured costs of each layer. In mini-batches a node has at most as many edges as are sampled.
 """
 
 import heapq
@@ -26,14 +26,14 @@ from hetjax.system.compiled import compiled
 
 
 class Neighbours(NamedTuple):
-    """Every relation's edges together, all types' nodes numbered on in the schema's order.
+    """The edges of all relations together; nodes of all types are numbered consecutively in the schema's order.
 
     Attributes:
-      indptr, indices: int64 `[nodes + 1]`, int32 `[edges]`: who a node reads.
+      indptr, indices: int64 `[nodes + 1]`, int32 `[edges]`: the neighbours that a node reads.
       type: uint16 `[nodes]`.
       owner: uint8 `[nodes]`.
-      drawn: int32 `[layers, nodes]`: how many of them a node reads for its embedding of that depth; of depth 0 nothing is said.
-      work: float32 `[layers, nodes]`: what computing that costs.
+      drawn: int32 `[layers, nodes]`: the number of them that a node reads for its embedding of that depth; depth 0 is undefined.
+      work: float32 `[layers, nodes]`: the cost of computing that embedding.
     """
 
     indptr: np.ndarray
@@ -45,10 +45,10 @@ class Neighbours(NamedTuple):
 
 
 def neighbours(graph: HetGraph, owned: Owned, fanouts: Sequence[int], prices: Prices) -> Neighbours:
-    """Of a graph; memory is 4 bytes an edge, and 11 and 8 per layer a node.
+    """Return the neighbours of a graph; memory is 4 bytes an edge, and 11 and 8 per layer a node.
 
     Args:
-      fanouts: of a step, the first layer's last.
+      fanouts: the fanouts of a step, the first layer's last.
     """
     counts = list(graph.schema.nodes.values())
     start = np.cumsum([0, *counts])
@@ -80,7 +80,7 @@ def choose(
     fanouts: Sequence[int],
     own: bool,
 ) -> list[dict[str, np.ndarray]]:
-    """Per depth and type the copies, uint64 `[nodes]`: bit `p` is set where partition `p` computes the row of a node of others.
+    """Return the copies per depth and type, uint64 `[nodes]`: bit `p` is set where partition `p` computes the row of another's node.
 
     Args:
       layers: the shares of every partition when all is fetched, which name the dependencies.
@@ -117,7 +117,7 @@ def _put(indptr, indices, source, target, cursor, out):
 
 @compiled
 def _copy(nodes, kind, prices, left, here, fetched):
-    """Features of the first layer's dependencies, copied where they can be and memory lasts; returns what is left of it."""
+    """Copy features of the first layer's dependencies where they can be copied and memory lasts; return the bytes that are left."""
     count = 0
     for node in nodes:
         t = kind[node]
@@ -133,7 +133,7 @@ def _copy(nodes, kind, prices, left, here, fetched):
 
 @compiled
 def _choose(nodes, depth, part, graph, own, prices, left, here, fetched):
-    """Lines 4 to 15 of Algorithm 4 for the dependencies of one layer; returns the bytes that are left, -1 if they ran out."""
+    """Run lines 4 to 15 of Algorithm 4 for the dependencies of one layer; return the bytes that are left, -1 if they ran out."""
     stamp = np.zeros((depth + 1, len(graph.owner)), np.int32)
     forced = prices.share >= 0
     trial, taken = 0, 0
@@ -163,9 +163,9 @@ def _choose(nodes, depth, part, graph, own, prices, left, here, fetched):
 
 @compiled
 def _subtree(node, depth, part, graph, own, prices, here, fetched, stamp, trial, enough):
-    """What computing a node's embedding of some depth adds: seconds (equation 1), bytes, and the `(depth, node)` of all.
+    """Return the seconds (equation 1) and bytes that computing a node's embedding of some depth adds, and the `(depth, node)` of all.
 
-    What is here already is left out, and so are a partition's own nodes. The search ends when it costs `enough`.
+    Nodes that are here already are left out, and so are a partition's own nodes. The search ends when it costs `enough`.
     """
     cost, size = 0.0, 0.0
     added = [(depth, node)]
@@ -199,7 +199,7 @@ def _subtree(node, depth, part, graph, own, prices, here, fetched, stamp, trial,
 
 
 class Copies:
-    """What `choose` found, as `shares.Keep`."""
+    """The copies that `choose` found, as `shares.Keep`."""
 
     def __init__(self, copies: Sequence[Mapping[str, np.ndarray]]):
         self.copies = copies

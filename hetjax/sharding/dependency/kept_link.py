@@ -1,7 +1,7 @@
-"""Whether the network between processes is as it was when costs were kept: some milliseconds of messages that go there and back.
+"""The check that the network between processes is as it was when costs were stored: some milliseconds of messages in both directions.
 
-They go over the connections of the processes, so nothing is compiled for them. That is the way that rows of CPUs go too. Process 0
-sends to all others, and they send back: what is between two others is not seen.
+They use the connections of the processes, so nothing is compiled for them. Rows of CPUs use these connections too. Process 0
+sends to all others, and they send back: the link between two others is not measured.
 """
 
 import statistics
@@ -22,24 +22,24 @@ ALIKE = 1.5  # exchanges, and costs, that differ by less are those of the same l
 
 
 def usual(processes: ProcessGroup, sent: float) -> float:
-    """Seconds that an exchange takes, to be kept: the median of some, as process 0 sees it. All processes together."""
+    """Return the seconds that an exchange takes, to be stored: the median of some, as process 0 sees it. All processes call this together."""
     return statistics.median(exchange(processes, sent) for _ in range(TRIES))
 
 
 def holds(processes: ProcessGroup, sent: float, seconds: float) -> bool:
-    """Whether an exchange takes about as long as it did, in one of some tries. All processes together, which process 0 tells.
+    """Return whether an exchange takes about as long as before, in one of some tries. All processes call this together; process 0 decides.
 
     Args:
-      seconds: that `usual` or `reckoned` gave for the same `sent`.
+      seconds: the seconds that `usual` or `reckoned` gave for the same `sent`.
     """
     return any(processes.broadcast_object("exchange", alike(exchange(processes, sent), seconds)) for _ in range(TRIES))
 
 
 def reckoned(processes: ProcessGroup) -> dict[str, Any]:
-    """What a link costs, by messages alone: less exact than `link.measure`, and nothing is compiled for it. All processes together.
+    """Return the cost of a link from messages alone: less exact than `link.measure`, but nothing is compiled. All processes call it together.
 
     Returns:
-      `link`, as `link.measure` gives it; and what `holds` asks: `asked`, and the `exchange` that it took.
+      `link`, as `link.measure` gives it; and the inputs of `holds`: `asked`, and the seconds of the `exchange`.
     """
     asked, sent, seconds = GUESS, GUESS, 0.0
     for _ in range(2):
@@ -52,12 +52,12 @@ def reckoned(processes: ProcessGroup) -> dict[str, Any]:
 
 
 def exchange(processes: ProcessGroup, sent: float) -> float:
-    """Seconds that process 0 takes to send numbers to all others, and to have them back: the median of some rounds.
+    """Return the seconds that process 0 takes to send elements to all others, and to have them back: the median of some rounds.
 
-    All processes together. It takes `ROUNDS + 1` messages each way, and one before.
+    All processes call this together. It takes `ROUNDS + 1` messages each way, and one before.
 
     Args:
-      sent: seconds of a number, which say how many are sent.
+      sent: the seconds of an element, which say how many are sent.
     """
     numbers = _numbers(processes, sent)
     processes.barrier("exchange")  # who comes late is not waited for in what is timed
@@ -66,7 +66,7 @@ def exchange(processes: ProcessGroup, sent: float) -> float:
 
 
 def _numbers(processes: ProcessGroup, sent: float) -> int:
-    """That process 0 sends to each other in an exchange."""
+    """Return the number of elements that process 0 sends to each other process in an exchange."""
     return min(MOST, max(LEAST, int(LASTS / (sent * (processes.count - 1)))))
 
 

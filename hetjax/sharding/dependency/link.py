@@ -1,7 +1,7 @@
-"""What it costs to fetch rows: NeutronStar's `T_c`, measured by all-to-alls there and back.
+"""The cost of fetching rows: NeutronStar's `T_c`, measured by all-to-alls in both directions.
 
-A number costs more in a large message than in a small one: between processes, by gloo, nearly twice as much. So as much is
-sent as a step would send, unless that takes long.
+An element costs more in a large message than in a small one: between processes, by gloo, nearly twice as much. So a message
+is as large as that of a step, unless that takes long.
 """
 
 import math
@@ -26,10 +26,10 @@ ROUNDS, MOST_ROUNDS, ALIKE = 3, 11, 1.5
 
 
 def measure(mesh: Mesh, processes: ProcessGroup, wanted: int) -> tuple[float, float]:
-    """Seconds of a number of a row that is fetched and of its gradient, and of fetching one number, on several devices; all processes together.
+    """Measure the seconds of an element of a row that is fetched and of its gradient, and of fetching one element, on several devices; all processes together.
 
     Args:
-      wanted: numbers that a device sends to another in a step.
+      wanted: the number of elements that a device sends to another in a step.
     """
     parts, function = mesh.size, shard_map(_there_and_back, mesh, (P(), P(DATA)), P(DATA))
 
@@ -61,7 +61,7 @@ def measure(mesh: Mesh, processes: ProcessGroup, wanted: int) -> tuple[float, fl
 
 
 def settled(lap: Callable[[], float]) -> float:
-    """The median of so many rounds that it is near the least: what disturbs a round only adds to it."""
+    """Return the median of so many rounds that it is near the least: disturbances only add to a round."""
     found = [lap() for _ in range(ROUNDS)]
     while statistics.median(found) > ALIKE * min(found) and len(found) < MOST_ROUNDS:
         found.append(lap())
@@ -69,7 +69,7 @@ def settled(lap: Callable[[], float]) -> float:
 
 
 def worth(few: int, seconds: float, wanted: int) -> int:
-    """A message of as many numbers as are wanted, or of less where `few`, which took so many seconds, say that it takes long."""
+    """Return the size of a message of as many elements as are wanted, or of less where `few`, which took so many seconds, say that it takes long."""
     doublings = math.log2(min(wanted / few, max(1.0, LONG / seconds)))
     return few * 2 ** int(doublings)
 

@@ -1,7 +1,7 @@
-"""A layer's edges grouped by the partition that their sources come from, so that one group is folded while the next travels.
+"""A layer's edges grouped by the partition that their sources come from, so that one group is aggregated while the next travels.
 
-In step `j` of a ring a partition receives from the partition `j` before it (NeutronStar, section 4.3); piece `j` has the edges out of what
-comes then, and piece 0 those out of rows that are here. Layers whose edges are folded together have one piece, of all.
+In step `j` of a ring a partition receives from the partition `j` before it (NeutronStar, section 4.3); piece `j` has the edges out of the rows
+that come then, and piece 0 those out of rows that are here. Layers whose edges are aggregated together have one piece, of all.
 """
 
 import itertools
@@ -18,11 +18,11 @@ from hetjax.system.compiled import compiled
 
 
 class Piece(NamedTuple):
-    """Some of the edges that one partition folds in one layer, with the rows that these read.
+    """A part of the edges that one partition aggregates in one layer, with the rows that these read.
 
     Attributes:
-      adjacency: per relation key, of exact size; sources are numbered as `rows` is.
-      rows: per type where each stands in `Share.needed`, int32.
+      adjacency: the edges per relation key, of exact size; sources are numbered as `rows` is.
+      rows: the positions of the rows in `Share.needed`, int32 per type.
     """
 
     adjacency: Mapping[str, Adjacency]
@@ -30,17 +30,17 @@ class Piece(NamedTuple):
 
 
 def whole(share: Share) -> list[Piece]:
-    """One piece, of everything."""
+    """Return one piece, of everything."""
     return [Piece(share.block.adjacency, {t: np.arange(len(ids), dtype=np.int32) for t, ids in share.needed.items()})]
 
 
 def divided(share: Share, part: int, parts: int, types: Container[str], source: Mapping[str, str]) -> list[Piece]:
-    """A piece for every step of a ring, and before them one for what is here.
+    """Return a piece for every step of a ring, and before them one for the rows that are here.
 
     Args:
-      part: whose share it is.
-      types: whose rows are sent; others are read where they are.
-      source: per relation key its source type.
+      part: the partition of the share.
+      types: the types whose rows are sent; others are read where they are.
+      source: the source type per relation key.
     """
     step = {t: (part - share.origin[t].astype(np.int64)) % parts for t in share.needed if t in types}
     rows = [{t: np.flatnonzero(steps == n).astype(np.int32) for t, steps in step.items()} for n in range(parts)]
@@ -57,7 +57,7 @@ def divided(share: Share, part: int, parts: int, types: Container[str], source: 
 
 
 def own_rows(share: Share, pieces: Sequence[Piece], sizes: Sequence[Mapping[str, int]]) -> dict[str, "Array | None"]:
-    """`Block.self_rows` in the rows of all pieces, which stand one after the other, each with room for so many of a type."""
+    """Return `Block.self_rows` in the rows of all pieces, which stand one after the other, each with room for so many of a type."""
     if len(pieces) == 1:
         return dict(share.block.self_rows)
     found: dict[str, Array | None] = {}
@@ -75,7 +75,7 @@ def own_rows(share: Share, pieces: Sequence[Piece], sizes: Sequence[Mapping[str,
 
 
 def reads_own_elsewhere(share: Share, part: int) -> bool:
-    """Whether the own row of a target, of the layer below, comes from another partition."""
+    """Return whether the own row of a target, of the layer below, comes from another partition."""
     for t, rows in share.block.self_rows.items():
         origin = share.origin.get(t, np.empty(0, np.uint8))
         if ((origin if rows is None else origin[rows[rows != NO_NODE]]) != part).any():
@@ -84,11 +84,11 @@ def reads_own_elsewhere(share: Share, part: int) -> bool:
 
 
 def _split(adjacency: Adjacency, step: np.ndarray, sizes: Sequence[int]) -> list[Adjacency]:
-    """The edges by the step in which each source comes.
+    """Return the edges by the step in which each source comes.
 
     Args:
-      step: uint8 per source.
-      sizes: number of sources of every step.
+      step: the step of each source, uint8.
+      sizes: the number of sources of every step.
     """
     indptr, indices, parts = adjacency.indptr, adjacency.indices, len(sizes)
     pointers = np.zeros((parts, len(indptr)), np.int32)
@@ -113,7 +113,7 @@ def _split(adjacency: Adjacency, step: np.ndarray, sizes: Sequence[int]) -> list
 
 @compiled
 def _by_step(indptr, indices, step, pointers, order, places, rank):
-    """Of every step the edges in order, each with its place among its target's; and of every source which of its step's it is."""
+    """Return the edges of every step in order, with their positions among the edges of their targets, and the position of every source in its step."""
     counts = np.zeros(len(pointers), np.int32)
     for source in range(len(step)):
         rank[source] = counts[step[source]]

@@ -1,4 +1,4 @@
-"""What a dependency costs: the terms of NeutronStar's equations 1 to 3 for every depth, type and relation."""
+"""The costs of a dependency: the terms of NeutronStar's equations 1 to 3 for every depth, type and relation."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -20,20 +20,20 @@ COMES, LIES = 9, 5
 
 
 class Prices(NamedTuple):
-    """What Algorithm 4 compares, per depth `k`, `0` being the features; seconds, or bytes.
+    """The costs that Algorithm 4 compares, per depth `k`, where depth `0` is the features; in seconds, or in bytes.
 
     Attributes:
-      vertex: `[layers, types]`, of computing a node's embedding of depth `k`: `T_v d(k)`.
-      edge: `[layers, relations]`, of folding an edge into it: `T_e d(k)`.
-      source: `[layers, types]`, of reading a row of depth `k` that was not read before, for the layer above.
-      sent: `[layers, types]`, of fetching a row of depth `k`, there and back: `T_c d(k)`, copies in memory included.
-      lies: `[layers, types]`, of a row of depth `k` that lies here, if rows of its group are fetched: copies in memory.
+      vertex: `[layers, types]`, the cost of computing a node's embedding of depth `k`: `T_v d(k)`.
+      edge: `[layers, relations]`, the cost of aggregating an edge into it: `T_e d(k)`.
+      source: `[layers, types]`, the cost of reading a row of depth `k` that was not read before, for the layer above.
+      sent: `[layers, types]`, the cost of fetching a row of depth `k` and sending its gradient back: `T_c d(k)`, copies in memory included.
+      lies: `[layers, types]`, the cost of a row of depth `k` that lies here, if rows of its group are fetched: copies in memory.
       group: `[layers, types]`, the first of the types whose rows are fetched together with those of a type; itself if it is fetched alone.
-      copied: `[types]`, whether features are copied.
-      bytes: `[layers, types]`, of keeping a row of depth `k`.
-      limit: bytes that may be kept.
-      share: of every layer's dependencies that are computed here, the cheapest, whatever they cost; negative: as costs say.
-      start: of fetching anything before a layer, however little.
+      copied: `[types]`, whether the features of each type are copied.
+      bytes: `[layers, types]`, the bytes of keeping a row of depth `k`.
+      limit: the bytes that may be kept.
+      share: the share of every layer's dependencies, the cheapest, that are computed here, whatever they cost; negative: as costs say.
+      start: the fixed cost of fetching rows before a layer.
     """
 
     vertex: np.ndarray
@@ -50,10 +50,10 @@ class Prices(NamedTuple):
 
 
 def priced(setup: Setup, costs: Costs | None, memory: int = -1, share: float = -1) -> Prices:
-    """What Algorithm 4 compares.
+    """Return the costs that Algorithm 4 compares.
 
     Args:
-      costs: None: they are not known, and what is compared means nothing.
+      costs: the measured costs; None: they are not known, and the result means nothing.
       memory: -1: no bound.
       share: as in `Prices`.
     """
@@ -85,12 +85,12 @@ def priced(setup: Setup, costs: Costs | None, memory: int = -1, share: float = -
 def seconds(
     layers: Sequence[Work], prices: Prices, types: Sequence[str], relations: Sequence[Relation]
 ) -> dict[str, np.ndarray]:
-    """What every partition does in a step, `[parts]`, but for the last layer: its `own` nodes, and, because the graph is divided,
+    """Return what every partition does in a step, `[parts]`, except for the last layer: its `own` nodes, and, because the graph is divided,
     to `fetch` rows (equation 2, a collective's own time, and the copies of what lies here), and to `compute` others' nodes (equation 1) and what layers do for
     each row of others that they read.
 
     Args:
-      types, relations: of the graph, in its order.
+      types, relations: the types and relations of the graph, in its order.
     """
     fetch: np.ndarray = np.zeros(1)
     compute: np.ndarray = np.zeros(1)
@@ -116,13 +116,13 @@ def seconds(
 
 
 def slowest(graph: HetGraph, layers: Sequence[Work], prices: Prices, own: bool = False) -> float:
-    """`seconds` of the partition that is worst off, of its own nodes if these are asked for and of what the division adds."""
+    """Return the `seconds` of the slowest partition: those of its own nodes, if these are asked for, and those that the division adds."""
     every = seconds(layers, prices, list(graph.schema.nodes), list(graph.relations))
     return float((own * every["own"] + every["fetch"] + every["compute"]).max())
 
 
 def kept_bytes(layers: Sequence[Work], prices: Prices, types: Sequence[str]) -> np.ndarray:
-    """What every partition keeps of others' nodes, `[parts]`: features, embeddings with their gradients, and edges."""
+    """Return the bytes that every partition stores of others' nodes, `[parts]`: features, embeddings with their gradients, and edges."""
     kept: np.ndarray = np.zeros(1)
     for depth, layer in enumerate(layers):
         features = (prices.bytes[0, types.index(t)] * rows for t, rows in layer.kept.items())

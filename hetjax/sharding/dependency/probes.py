@@ -1,7 +1,7 @@
 """The time of a layer on random blocks, with the model's own weights, forward and backward, on all devices at once.
 
-An edge's time is what more edges into the same targets take, a target's what more targets with the same edges take, and a
-source's what more rows to read with the same edges and targets take. Blocks take milliseconds: shorter ones on a busy machine
+An edge's time is that of more edges into the same targets, a target's that of more targets with the same edges, and a
+source's that of more rows to read with the same edges and targets. Blocks take milliseconds: shorter ones on a busy machine
 seem cheaper than they are.
 """
 
@@ -31,14 +31,14 @@ LEAST = 0.05  # of a block's time: what its edges, targets and sources each take
 
 
 class Kind(NamedTuple):
-    """Relations that take the same time: their widths and those of what they make, in one layer.
+    """A kind of relations that take the same time: their widths and those of what they make, in one layer.
 
     Attributes:
-      depth: of the layer, from 0.
-      source, target: width of the rows of either end.
-      flows: of either end, whether its rows get a gradient.
-      made: width of what the layer makes.
-      linear: whether the layer's fold is.
+      depth: the depth of the layer, from 0.
+      source, target: the width of the rows of either end.
+      flows: whether the rows of either end get a gradient.
+      made: the width of the embeddings that the layer makes.
+      linear: whether the layer's aggregation is linear.
     """
 
     depth: int
@@ -53,7 +53,7 @@ Kinds = Sequence[Mapping[Relation, Kind]]
 
 
 class Seconds(NamedTuple):
-    """Of a target, of an edge, and of a row that is read."""
+    """The seconds of a target, of an edge, and of a row that is read."""
 
     vertex: float
     edge: float
@@ -61,7 +61,7 @@ class Seconds(NamedTuple):
 
 
 def kinds(setup: Setup) -> list[dict[Relation, Kind]]:
-    """Of every layer and relation."""
+    """Return the kinds of relations of every layer and relation."""
     below, found = setup.flowing, []
     for depth, layer in enumerate(setup.trainer.model.layers):
         widths = layer.widths if depth else setup.trainer.widths
@@ -86,7 +86,7 @@ def distinct(kinds: Kinds) -> list[Kind]:
 
 
 def measure(setup: Setup, mesh: Mesh, wanted: Sequence[Kind]) -> list[Seconds]:
-    """The time of some kinds of relations; all processes together."""
+    """Measure the time of some kinds of relations; all processes together."""
     chance, model = np.random.default_rng(0), setup.trainer.model
     shapes = jax.eval_shape(
         setup.trainer.weights, np.int32(0)
@@ -128,7 +128,7 @@ def _measure(
 def _embed(
     model: Any, depth: int, flows: tuple[str, ...], params: Any, block: Block, x: Mapping[str, jax.Array]
 ) -> Any:
-    """The gradients of a number that depends on all that one layer makes, by weights, which are added up, and by the rows of `flows`."""
+    """Return the gradients of a scalar that depends on all embeddings of one layer, by weights, which are added up, and by the rows of `flows`."""
 
     def number(params: Any, flowing: Mapping[str, jax.Array]) -> jax.Array:
         made: Any = model.apply(params, depth, block, {**x, **flowing}, method="embed")
@@ -139,14 +139,14 @@ def _embed(
 
 
 def compiled(function: Callable, given: Sequence[tuple]) -> list[Callable]:
-    """A function's programs for arguments of different shapes, compiled side by side."""
+    """Return a function's programs for arguments of different shapes, compiled side by side."""
     lowered = [jax.jit(function).lower(*arguments) for arguments in given]
     with ThreadPoolExecutor() as threads:
         return list(threads.map(lambda one: one.compile(), lowered))
 
 
 def _times(programs: Sequence[Callable], given: Sequence[tuple]) -> list[float]:
-    """Seconds of each, the least of some; they take turns, so that what else the computer does falls on all alike."""
+    """Return the seconds of each program, the least of some runs; programs take turns, so that other work of the computer falls on all alike."""
     rounds: list[list[float]] = []
     for _ in range(ROUNDS + 1):
         rounds.append([])

@@ -1,7 +1,7 @@
-"""What relations cost, reckoned from what a CPU does in a second: for graphs so small that measuring a layer takes longer than training.
+"""The costs of relations, computed from the rates of a CPU: for graphs so small that measuring a layer takes longer than training.
 
-A layer is taken for a plain convolution: its product with a matrix comes before the fold where that leaves fewer numbers to fold, and in
-attention always, and after it otherwise; every number that is folded is read once, and its gradient is written once.
+A layer is taken for a plain convolution: its product with a matrix comes before the aggregation where that leaves fewer elements to aggregate, and in
+attention always, and after it otherwise; every element that is aggregated is read once, and its gradient is written once.
 """
 
 import time
@@ -19,12 +19,12 @@ WEIGHED = 5  # times that an edge takes longer where it has a weight to be found
 
 
 def known(mesh: Mesh) -> bool:
-    """Whether devices are CPUs, whose rates numpy has too."""
+    """Return whether the devices are CPUs, whose rates numpy can measure."""
     return mesh.devices.flat[0].platform == "cpu"
 
 
 def measure() -> tuple[float, float]:
-    """Seconds of a number that is read by a row's number, on one core, and of a multiplication and an addition, on all of them.
+    """Measure the seconds of an element that is read by row number, on one core, and of a multiplication and an addition, on all of them.
 
     One process measures while the others of the computer wait: numpy multiplies with a thread for each core, and the threads of two processes
     slow each other down, forty times in the median (`experiments/dependency/dependency_rates.py`).
@@ -37,18 +37,18 @@ def measure() -> tuple[float, float]:
 
 
 def shared(read: float, product: float, devices: int, cores: int) -> tuple[float, float]:
-    """The same on each of some devices that share so many cores."""
+    """Return the same rates for each of some devices that share so many cores."""
     return read * max(1.0, devices / cores), product * devices
 
 
 def link(read: float, parts: int) -> tuple[float, float]:
-    """Seconds of a number that is fetched from a device of the same process and of its gradient, and of fetching one number.
+    """Return the seconds of an element that is fetched from a device of the same process and of its gradient, and of fetching one element.
 
-    An all-to-all is a copy, and carries as much for every partition itself as for another.
+    An all-to-all is a copy, and moves as much for every partition itself as for another.
 
     Args:
-      read: as `shared` gives it.
-      parts: devices.
+      read: the seconds of a read, as `shared` gives it.
+      parts: the number of devices.
     """
     return 2 * read * parts / (parts - 1), MEETING
 
@@ -63,10 +63,10 @@ def _least(work: Callable) -> float:
 
 
 def seconds(kind: Kind, read: float, product: float) -> Seconds:
-    """Of a kind of relations.
+    """Return the seconds of a kind of relations.
 
     Args:
-      read, product: as `shared` gives them.
+      read, product: the rates, as `shared` gives them.
     """
     first, folds = kind.source > kind.made or not kind.linear, FOLDED * (1 if kind.linear else WEIGHED)
     ways = 2 + kind.flows[0]  # forward, the matrix's gradient, and that of the rows

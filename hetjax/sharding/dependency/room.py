@@ -19,11 +19,11 @@ class Room(NamedTuple):
     """Capacities of one layer.
 
     Attributes:
-      needed: of the rows that every piece reads, per type.
-      here: of those that are made on a device, per type.
-      edges: of every piece, per relation.
+      needed: capacities of the rows that every piece reads, per type.
+      here: capacities of the rows that are made on a device, per type.
+      edges: capacities of the edges of every piece, per relation.
       groups: the types whose rows are sent, by name.
-      schedules: of their collectives.
+      schedules: the schedules of their collectives.
       own_here: as in `Fetched`.
     """
 
@@ -37,7 +37,7 @@ class Room(NamedTuple):
     def padded(
         self, share: Share, pieces: Sequence[Piece], part: int, targets: Mapping[str, int]
     ) -> tuple[Block, Fetched]:
-        """A partition's block, and what it fetches; of `targets` there is room for so many, per type. Sources are named by none."""
+        """Return a partition's block and the rows that it fetches, padded; there is room for `targets` per type. Source ids are left out."""
         own = own_rows(share, pieces, self.needed)
         block = share.block._replace(sources={}, adjacency=pieces[0].adjacency, self_rows=own)
         more = tuple(
@@ -52,7 +52,7 @@ class Room(NamedTuple):
 
 
 def divide(shares: Sequence[Share], groups: Mapping[str, Group], in_steps: bool, graph: HetGraph) -> list[list[Piece]]:
-    """The pieces of one layer's shares.
+    """Return the pieces of one layer's shares.
 
     Args:
       in_steps: whether there is one for every step of a ring.
@@ -72,7 +72,7 @@ def measure(
     groups: Mapping[str, Group],
     graph: HetGraph,
 ) -> Iterator[tuple[str, int, int]]:
-    """As `blocks.measure`, of one layer of all partitions: what the one that needs most needs."""
+    """Measure one layer of all partitions, as `blocks.measure`: the needs of the partition that needs most."""
     for t, nodes in graph.schema.nodes.items():
         if t in shares[0].here:
             yield here_of(use, depth, t), max(len(share.here[t]) for share in shares), nodes
@@ -101,10 +101,10 @@ def room(
     ring: bool,
     graph: HetGraph,
 ) -> Room:
-    """What capacities have for a layer, by the names of `measure`.
+    """Return the room that capacities have for a layer, by the names of `measure`.
 
     Args:
-      share, pieces: any partition's; all have the same types and relations.
+      share, pieces: those of any partition; all have the same types and relations.
     """
     parts = range(next((len(sent) for sent in share.sent.values()), 0))
     schedules = {
@@ -122,7 +122,7 @@ def room(
 
 
 def here_of(use: str, depth: int, node_type: str) -> str:
-    """The name of the capacity of the rows that are made on a device."""
+    """Return the name of the capacity of the rows that are made on a device."""
     return f"{use}/{depth}/here/{node_type}"
 
 

@@ -1,9 +1,9 @@
-"""When who sends to whom: the collectives that carry rows from partition to partition, with little padding.
+"""The schedule of the collectives that send rows from partition to partition, with little padding.
 
-All devices run one program, so what a collective carries has one size, and partitions of a graph send each other very different
+All devices run one program, so a collective has one size, and partitions of a graph send each other very different
 numbers of rows. `ring` is NeutronStar's order (section 4.3): in step `j` worker `i` sends to worker `i + j`. A step is divided
-into rounds: the first of them carries what all pairs of the step have, the next what some have left, without the others.
-`all_to_all` is one collective for what nearly all pairs have, and rounds of a ring for the rest.
+into rounds: the first of them sends the rows that all pairs of the step have, the next those that some pairs have left, without the others.
+`all_to_all` is one collective for the rows that nearly all pairs have, and rounds of a ring for the rest.
 """
 
 import itertools
@@ -21,7 +21,7 @@ class Round(NamedTuple):
     """One collective.
 
     Attributes:
-      size: rows that each pair has in it.
+      size: the number of rows of each pair.
       pairs: `(sender, receiver)`, each partition once at most on either side; none: every partition to every other.
     """
 
@@ -32,29 +32,29 @@ class Round(NamedTuple):
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class Schedule:
-    """Collectives, one after the other; part of a program, which is another where this is.
+    """A schedule of collectives, one after the other; it is a static part of a program, so another schedule makes another program.
 
     Attributes:
       parts: number of partitions.
-      rounds: in order.
+      rounds: the rounds, in order.
     """
 
     parts: int
     rounds: tuple[Round, ...]
 
     def rows(self, number: int) -> int:
-        """Rows that a partition puts into a round, and gets from it, its own line of an all-to-all included."""
+        """Return the number of rows that a partition puts into a round, and gets from it, its own line of an all-to-all included."""
         size, pairs = self.rounds[number]
         return size if pairs else self.parts * size
 
     @property
     def total(self) -> int:
-        """Rows of all rounds."""
+        """The number of rows of all rounds."""
         return sum(map(self.rows, range(len(self.rounds))))
 
     @property
     def sent(self) -> int:
-        """Rows that all partitions together send, padding included."""
+        """The number of rows that all partitions together send, padding included."""
         return sum(size * (len(pairs) or self.parts * (self.parts - 1)) for size, pairs in self.rounds)
 
     @property
@@ -65,12 +65,12 @@ class Schedule:
         return tuple(slice(start, end) for start, end in itertools.pairwise(bounds))
 
     def regions(self) -> tuple[range, ...]:
-        """Which of the rows that come do so in each step."""
+        """The ranges of the received rows that each step brings."""
         starts = [0, *itertools.accumulate(map(self.rows, range(len(self.rounds))))]
         return tuple(range(starts[of.start], starts[of.stop]) for of in self.steps)
 
     def slots(self, sender: int, receiver: int) -> tuple[np.ndarray, np.ndarray]:
-        """Where the rows of a pair stand: among all that the sender puts in, and among all that the receiver gets."""
+        """The positions of the rows of a pair: among all rows that the sender sends, and among all that the receiver gets."""
         out, came, start = [np.empty(0, np.int32)], [np.empty(0, np.int32)], 0
         for number, (size, pairs) in enumerate(self.rounds):
             places = np.arange(start, start + size, dtype=np.int32)
@@ -85,7 +85,7 @@ class Schedule:
 
 
 def schedule(capacities: np.ndarray, ring: bool) -> Schedule:
-    """The collectives that carry so many rows.
+    """Return the collectives that send so many rows.
 
     Args:
       capacities: `[parts, parts]`, rows from each partition to each; of its own none.
@@ -103,7 +103,7 @@ def schedule(capacities: np.ndarray, ring: bool) -> Schedule:
 
 
 def _base(capacities: np.ndarray) -> int:
-    """The largest bucket of an all-to-all that wastes no more than it may."""
+    """Return the largest bucket of an all-to-all that wastes no more than it may."""
     sizes = np.sort(capacities[~np.eye(len(capacities), dtype=bool)])
     for size in sizes[::-1]:
         if size * len(sizes) - np.minimum(sizes, size).sum() <= WASTE * sizes.sum():
@@ -112,7 +112,7 @@ def _base(capacities: np.ndarray) -> int:
 
 
 def _rounds(pairs: Sequence[tuple[int, int]], sizes: Sequence[int]) -> list[Round]:
-    """The fewest rounds, nearly, that carry `sizes` and waste no more than they may."""
+    """Return nearly the fewest rounds that send `sizes` and waste no more than they may."""
     levels = sorted({0, *sizes})
     while len(levels) > 2:
         fewer = [levels[:place] + levels[place + 1 :] for place in range(1, len(levels) - 1)]
@@ -127,5 +127,5 @@ def _rounds(pairs: Sequence[tuple[int, int]], sizes: Sequence[int]) -> list[Roun
 
 
 def _waste(levels: Sequence[int], sizes: Sequence[int]) -> int:
-    """Padding, where every size is rounded up to a level."""
+    """Return the padding where every size is rounded up to a level."""
     return sum(min(level for level in levels if level >= size) - size for size in sizes)

@@ -1,9 +1,9 @@
-"""Which part of a step every partition does: the targets that it computes, layer by layer, and the rows that it lacks.
+"""The share of a step that every partition does: the targets that it computes, layer by layer, and the rows that it lacks.
 
 A node's master is the partition that owns it. A partition computes the embeddings of its own nodes that anybody reads, and of
-those of others' that it keeps a copy of (`Keep`). What else it reads are mirrors, whose embeddings their masters send: each
-row once to each partition that reads it. So a node that several partitions reach is computed once, in a mini-batch too: the
-draw of its neighbours depends on the node alone, and its master's answer is everybody's.
+those of others' nodes that it keeps a copy of (`Keep`). All other nodes that it reads are mirrors, whose embeddings their masters
+send: each row once to each partition that reads it. So a node that several partitions reach is computed once, in a mini-batch too: the
+sample of its neighbours depends on the node alone, so its master's embedding is that of every partition.
 """
 
 import dataclasses
@@ -22,24 +22,24 @@ Ids = Mapping[str, np.ndarray]  # per node type, int32
 
 
 class Keep(Protocol):
-    """Which rows a partition computes although others own them."""
+    """The choice of the rows that a partition computes although others own them."""
 
     def __call__(self, depth: int, node_type: str, ids: np.ndarray, part: int) -> np.ndarray:
-        """A bool for each of `ids`, whether `part` computes it itself.
+        """Return a bool for each of `ids`: whether `part` computes it itself.
 
         Args:
-          depth: of the rows: 0 are features, which are copied here or not; `k` what layer `k` makes, counted from 1.
+          depth: the depth of the rows: 0 are features, which are copied here or not; `k` the embeddings of layer `k`, counted from 1.
         """
 
 
 def nothing(depth: int, node_type: str, ids: np.ndarray, part: int) -> np.ndarray:
-    """No partition computes what others own."""
+    """Return False for all rows: no partition computes rows that others own."""
     return np.zeros(len(ids), bool)
 
 
 class Names(Sampler):
-    """Says who reads whom, and no more: edges have no weights and are not grouped by source, and the same hop of the same nodes
-    is drawn once, as ways of dividing one sample differ in a part of it.
+    """The sampler that says who reads whom, and no more: edges have no weights and are not grouped by source, and the same hop of the same nodes
+    is sampled once, because ways of dividing one sample differ in a part of it.
     """
 
     def __init__(self, of: Sampler):
@@ -65,15 +65,15 @@ class Names(Sampler):
 
 
 class Share(NamedTuple):
-    """What one partition does in one layer.
+    """The share of one partition in one layer.
 
     Attributes:
-      block: its edges, of exact size; its sources are numbered as `needed` is.
-      needed: of the layer below, the nodes whose rows the block reads.
-      here: of the layer below, the nodes whose rows are made on this device.
-      origin: per type of `needed` the partition that each row comes from, uint8; this one of what is here.
-      place: per type of `needed` int32, the row in `here`, or in what the origin sends of the type.
-      sent: per type and partition the rows of `here` that are sent to it, in the order in which it reads them, int32.
+      block: the edges of the partition, of exact size; its sources are numbered as `needed` is.
+      needed: the nodes of the layer below whose rows the block reads.
+      here: the nodes of the layer below whose rows are made on this device.
+      origin: the partition that each row of `needed` comes from, uint8 per type; this partition for rows that are here.
+      place: the row in `here`, or in the rows that the origin sends of the type, int32 per type of `needed`.
+      sent: the rows of `here` that are sent, int32 per type and partition, in the order in which the partition reads them.
     """
 
     block: Block
@@ -93,13 +93,13 @@ def shares(
     keep: Keep,
     every: frozenset[str] = frozenset(),
 ) -> list[tuple[Share, ...]]:
-    """The shares of every partition, one per layer, the first layer's first.
+    """Return the shares of every partition, one per layer, the first layer's first.
 
     Args:
-      sampler: of the whole graph.
-      owned: who owns which node.
+      sampler: the sampler of the whole graph.
+      owned: the owner of each node.
       seeds, fanouts, stream: as of `Sampler.sample`; a seed is computed by its master.
-      keep: what partitions compute of others' nodes.
+      keep: the rows of others' nodes that partitions compute.
       every: types of which every row is at hand, in the order in which its master holds them, whether it is read or not.
     """
     layers: list[list[Share]] = []
@@ -124,7 +124,7 @@ def _drawn(sampler: Sampler, nodes: Ids, fanout: int, stream: tuple, outermost: 
 def divided(
     owned: Owned, drawn: Sequence[tuple[Block, Ids]], depth: int, keep: Keep, every: frozenset[str]
 ) -> list[Share]:
-    """The share of every partition in one layer, from the blocks that they fold and the nodes that these read."""
+    """Return the share of every partition in one layer, from the blocks that they aggregate and the nodes that these read."""
     parts, types = owned.parts, list(drawn[0][1])
     made = [Share(block, needed, {}, {}, {}, {}) for block, needed in drawn]
     for t in types:
@@ -152,7 +152,7 @@ def divided(
 
 
 def _distinct(row: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """The nodes that stand in `ids`, each once, in order; `row` then has their numbers."""
+    """Return the nodes that stand in `ids`, each once, in order; `row` then has their numbers."""
     fresh = np.empty(len(ids), np.int32)
     return fresh[: _number(row, ids, fresh)].copy()
 

@@ -1,4 +1,4 @@
-"""The strategy dependency: an edge-cut of the nodes, one choice for all processes, and what partitions fetch of each other."""
+"""The strategy dependency: an edge-cut of the nodes, one choice for all processes, and the rows that partitions fetch from each other."""
 
 import os
 from pathlib import Path
@@ -32,7 +32,7 @@ NOTABLE = 0.95  # of the time of computing all or fetching all: costs are not kn
 
 
 class Dependency(declared.Dependency, Strategy):
-    """Partitions of the nodes, one a device."""
+    """Training on partitions of the nodes, one a device."""
 
     def partition_name(self, config: Config) -> str:
         return f"partition_{self.name}_{self.options(config).partitioning}_{config.mesh.data}"
@@ -71,7 +71,7 @@ class Dependency(declared.Dependency, Strategy):
 
 
 def placed(setup: Setup, owned: Owned, mesh: Mesh) -> PartitionFeatures:
-    """The features of the partitions that are here, where the section `cache` says."""
+    """Return the features of the partitions that are here, in the places that the section `cache` says."""
     graph, trainer, mine = setup.graph, setup.trainer, row_counts(owned, mesh)
     cache = setup.config.cache
     placement = choose_placement(cache, graph, trainer.widths, trainer.learnable, [graph], rows=mine)
@@ -79,19 +79,19 @@ def placed(setup: Setup, owned: Owned, mesh: Mesh) -> PartitionFeatures:
 
 
 def sampler_of(setup: Setup) -> Sampler:
-    """Of the whole graph."""
+    """Return the sampler of the whole graph."""
     model = setup.trainer.model
     return Sampler(setup.graph, frozenset(), setup.flowing, model.reads_own, model.drops)
 
 
 def reading(setup: Setup, owned: Owned, names: Names, keep: Keep) -> list[tuple[Share, ...]]:
-    """The shares of every partition in a step on all training nodes and all their neighbours."""
+    """Return the shares of every partition in a step on all training nodes and all their neighbours."""
     seeds, hops = setup.task.seeds(setup.task.examples("train")).nodes, (ALL,) * len(setup.regime.fanouts)
     return shares(names, owned, seeds, hops, (0,), keep)
 
 
 def message(setup: Setup, owned: Owned, names: Names) -> int:
-    """Numbers that a partition sends to another before the layer that reads most, if all embeddings are fetched, in a mean over the others."""
+    """Return the number of elements that a partition sends to another before the layer that reads most, if all embeddings are fetched; a mean over the others."""
     types, width = list(setup.graph.schema.nodes), priced(setup, None).sent
     rows = [
         [
@@ -105,10 +105,10 @@ def message(setup: Setup, owned: Owned, names: Names) -> int:
 
 
 def chosen(setup: Setup, owned: Owned, names: Names, prices: Prices) -> Keep:
-    """What `choose` says; on the whole graph no embedding or all of them instead, unless costs say that a step then takes notably longer.
+    """Return the copies that `choose` finds; on the whole graph none or all of the embeddings, unless costs say that a step then takes notably longer.
 
     Algorithm 4 takes one dependency after the other, each partition for itself. It does not see that fetching a few rows
-    takes as long as a collective does, that what one node's subtree needs another's may need too, and that a step takes as
+    takes as long as a collective does, that subtrees of several nodes may need the same rows, and that a step takes as
     long as the partition that has most to do.
     """
     graph, own, fanouts = setup.graph, setup.trainer.model.reads_own, setup.regime.fanouts
@@ -152,6 +152,6 @@ def require_room(batches: DependencyBatches, prices: Prices, memory: int) -> Non
 
 
 def everything(setup: Setup) -> Keep:
-    """Whoever reads an embedding computes it; static features are copied on the whole graph, and fetched in mini-batches."""
+    """Return the rule by which every reader of an embedding computes it; static features are copied on the whole graph, and fetched in mini-batches."""
     static = setup.graph.features if setup.regime.whole else {}
     return lambda depth, node_type, ids, part: np.full(len(ids), depth > 0 or node_type in static)

@@ -1,4 +1,4 @@
-"""What partitions compute and send in a step, counted: the terms of NeutronStar's equations 1 and 2."""
+"""Counts of what partitions compute and send in a step: the terms of NeutronStar's equations 1 and 2."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,14 +13,14 @@ from hetjax.sharding.dependency.shares import Share
 
 
 class Work(NamedTuple):
-    """What partitions do in one layer; each an int64 `[parts]`, an entry per partition, by node type or by relation.
+    """The work of the partitions in one layer; each an int64 `[parts]`, an entry per partition, by node type or by relation.
 
     Attributes:
       fetched: rows of the layer below that come from their masters: `C_i^l`.
-      computed: targets that it computes.
-      copied: of these, nodes of others: `V_i^l` without `V_i`.
-      edges: that it folds.
-      copied_edges: of these, edges into nodes of others: `E_i^l` without `E_i`.
+      computed: targets that the partition computes.
+      copied: targets among these that others own: `V_i^l` without `V_i`.
+      edges: the edges that it aggregates.
+      copied_edges: edges among these into nodes of others: `E_i^l` without `E_i`.
       kept: rows of features of others that lie here; of the first layer alone.
       here: rows of the layer below that lie here, own ones and copies.
     """
@@ -37,12 +37,12 @@ class Work(NamedTuple):
 def work(
     graph: HetGraph, root: str, owned: Owned, layers: Sequence[tuple[Share, ...]], seeds: Sequence[np.ndarray]
 ) -> list[Work]:
-    """Of a step, per layer.
+    """Return the work of a step, per layer.
 
     Args:
       root: the root type.
       layers: the shares of every partition.
-      seeds: which it computes in the last layer.
+      seeds: the seeds that each partition computes in the last layer.
     """
     parts, found = range(owned.parts), list[Work]()
     for depth in range(len(layers[0])):
@@ -75,7 +75,7 @@ def _degrees(share: Share, graph: HetGraph) -> dict[Relation, np.ndarray]:
 
 
 def added(one: Sequence[Work], other: Sequence[Work]) -> list[Work]:
-    """Both together."""
+    """Return the sum of both."""
 
     def both(name: str, a: Work, b: Work) -> dict[Any, np.ndarray]:
         mine, theirs = getattr(a, name), getattr(b, name)
@@ -85,7 +85,7 @@ def added(one: Sequence[Work], other: Sequence[Work]) -> list[Work]:
 
 
 def described(layers: Sequence[Work], steps: int) -> list[dict[str, Any]]:
-    """Per layer what all partitions do in a step, on average, by node type and relation, as plain values."""
+    """Return the work of all partitions per layer, on average, by node type and relation, as plain values."""
 
     def rows(counts: Mapping[Any, np.ndarray]) -> dict[str, float]:
         return {str(key): round(float(count.sum()) / steps, 3) for key, count in counts.items()}

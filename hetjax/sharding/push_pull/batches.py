@@ -24,12 +24,12 @@ REPLICAS = P((DATA, FEATURE))  # of arrays of all replicas, group after group; o
 
 
 class Shared(NamedTuple):
-    """What a group shares.
+    """The data that a group shares.
 
     Attributes:
-      picks: per type int32 `[replicas, rows]`, which of the group's rows at the cut each replica has.
-      everyone: per learnable type int32 ids that any group reads, each once; none where there is one group.
-      places: where each of the rows that this group reads is among these.
+      picks: int32 `[replicas, rows]` per type, the rows at the cut of the group that each replica has.
+      everyone: distinct int32 ids that any group reads, per learnable type; none where there is one group.
+      places: the position of each row that this group reads among these.
     """
 
     picks: Mapping[str, Any]
@@ -41,9 +41,9 @@ class PushBatches(Batches):
     """Batches for a mesh `data` x `feature`: groups of replicas.
 
     Args:
-      setup: of the run.
+      setup: the setup of the run.
       mesh: the mesh.
-      cut: the layers that a group folds together, 1; or 0, where replicas are given whole rows.
+      cut: the number of layers that a group aggregates together, 1; or 0, where replicas are given whole rows.
     """
 
     def __init__(self, setup: Setup, mesh: Mesh, cut: int):
@@ -57,11 +57,11 @@ class PushBatches(Batches):
 
     @property
     def size(self) -> int:
-        """Seeds of a replica."""
+        """The number of seeds of a replica."""
         return -(-self.regime.batch_size // self.mesh.size)
 
     def shares(self, seeds: np.ndarray) -> list[np.ndarray]:
-        """The seeds of each replica."""
+        """Return the seeds of each replica."""
         starts = range(0, self.mesh.size * self.size, self.size)
         return [seeds[start : start + self.size].astype(np.int32) for start in starts]
 
@@ -76,7 +76,7 @@ class PushBatches(Batches):
         return (Role(nodes, self.graph.schema.relations),)
 
     def measure(self, sample: list[GroupSample]) -> Iterator[tuple[str, int, int]]:
-        """Of every capacity the replica or group that needs most; how these differ says nothing of how batches do."""
+        """Return every capacity of the replica or group that needs most; differences between these say nothing about differences between batches."""
         most: dict[str, tuple[int, int]] = {}
         for group in sample:
             for name, size, bound in measure_group(self.use, group, self.cut, self.graph):
@@ -86,7 +86,7 @@ class PushBatches(Batches):
         return ((name, size, bound) for name, (size, bound) in most.items())
 
     def _everyone(self, sample: list[GroupSample]) -> dict[str, np.ndarray]:
-        """Per learnable type the rows that any group reads."""
+        """Return the rows that any group reads, per learnable type."""
         if self.groups == 1:
             return {}
         read = [group.below.bottom for group in sample]
@@ -110,7 +110,7 @@ class PushBatches(Batches):
         return SpmdBatch(local, Shared(picks, put(self.mesh, P(), everyone), places), weight)
 
     def _together(self, sample: list[GroupSample], padded: Sequence[Any]) -> tuple[dict, dict]:
-        """As `Shared` has `everyone` and `places`, these of all groups one after the other."""
+        """Return `everyone` and `places` as `Shared` has them, the places of all groups one after the other."""
         every, places = self._everyone(sample), {}
         for t, ids in every.items():
             placed = [np.searchsorted(ids, of.below.bottom[t]).astype(np.int32) for of in sample]
@@ -120,5 +120,5 @@ class PushBatches(Batches):
 
 
 def stacked(trees: Sequence[Any]) -> Any:
-    """Trees of arrays, one after the other along the first axis."""
+    """Return trees of arrays as one, concatenated along the first axis."""
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *trees)

@@ -1,6 +1,6 @@
-"""What a step of push-pull sends, and what stays on a device, in closed form.
+"""The bytes that a step of push-pull sends, and those that stay on a device, in closed form.
 
-`N` devices divide the columns in each of `G` groups. A collective is counted as in `sharding.traffic`; numbers are float32.
+`N` devices divide the columns in each of `G` groups. A collective is counted as in `sharding.traffic`; elements are float32.
 """
 
 from collections.abc import Mapping
@@ -25,10 +25,10 @@ class Sizes(NamedTuple):
     """The rows and edges of a group's step, padding included.
 
     Attributes:
-      own: per type the rows at the cut of each replica.
-      targets: per type those of the group, which the first layer makes; empty where replicas are given whole rows.
-      sources: per type the rows of features that the group reads.
-      edges: of the first layer per relation, by its key; likewise.
+      own: the number of rows at the cut of each replica, per type.
+      targets: the number of the group's targets, which the first layer makes, per type; empty where replicas are given whole rows.
+      sources: the number of rows of features that the group reads, per type.
+      edges: the number of edges of the first layer per relation, by its key; likewise.
     """
 
     own: Mapping[str, int]
@@ -38,7 +38,7 @@ class Sizes(NamedTuple):
 
 
 def sizes(batch: SpmdBatch, first: FirstLayer, groups: int) -> Sizes:
-    """Those of a batch."""
+    """Return the sizes of a batch."""
     own = {t: picks.shape[1] for t, picks in batch.rows.picks.items()}
     sources = {t: ids.shape[0] // groups for t, ids in batch.local.inputs.items()}
     if not first.division:
@@ -50,7 +50,7 @@ def sizes(batch: SpmdBatch, first: FirstLayer, groups: int) -> Sizes:
 
 
 def sent(trainer: Trainer, first: FirstLayer, step: Sizes, groups: int = 1) -> dict[str, float]:
-    """Bytes that all devices send in a step, there and back, by kind, but for gradients of weights, and of rows between groups."""
+    """Return the bytes that all devices send in a step, forward and backward, by kind, except for gradients of weights, and of rows between groups."""
     layer, parts = trainer.model.layers[0], first.parts
     if not first.division:
         return _of_rows(trainer, {t: (step.own[t], trainer.widths[t]) for t in step.sources}, parts, groups)
@@ -71,13 +71,13 @@ def sent(trainer: Trainer, first: FirstLayer, step: Sizes, groups: int = 1) -> d
 
 
 def _logits(layer: Layer, relation: Relation, step: Sizes) -> int:
-    """Numbers per head that are summed over the slices: per edge, or per source and target where logits are sums of these."""
+    """Return the elements per head that are summed over the slices: per edge, or per source and target where logits are sums of these."""
     edges, rows = step.edges[relation.key], step.sources[relation.source] + step.targets[relation.target]
     return edges if layer.traits.logit == "query" else min(edges, rows)
 
 
 def _of_rows(trainer: Trainer, rows: Mapping[str, tuple[int, int]], parts: int, groups: int) -> dict[str, float]:
-    """Of whole rows, how many and how wide per type: they come once, and if any is learned gradients go back."""
+    """Return the bytes of whole rows from their number and width per type: rows are sent once, and gradients go back if any row is learned."""
     one_way = (
         FLOAT * groups * (parts - 1) * sum(count * parts * slice_of(width, parts) for count, width in rows.values())
     )
@@ -86,13 +86,13 @@ def _of_rows(trainer: Trainer, rows: Mapping[str, tuple[int, int]], parts: int, 
 
 
 def of_weights(trainer: Trainer, devices: int) -> float:
-    """Bytes that all devices send to sum the gradients of the weights, and the loss."""
+    """Return the bytes that all devices send to sum the gradients of the weights, and the loss."""
     state = jax.eval_shape(lambda: trainer.weights(jnp.int32(0)))
     return 2 * (devices - 1) * FLOAT * (1 + sum(leaf.size for leaf in jax.tree.leaves(state.params)))
 
 
 def resident(trainer: Trainer, graph: HetGraph, parts: int) -> int:
-    """Bytes of features and tables on every device: its columns of every row; of tables two moments each, and a count."""
+    """Return the bytes of features and tables on every device: its columns of every row, and for tables two moments and a count."""
     total = 0
     for t, width in trainer.widths.items():
         columns = slice_of(width, parts)

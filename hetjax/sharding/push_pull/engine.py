@@ -1,6 +1,6 @@
-"""The engine of push-pull: the first layer is folded on slices of the columns, all others by every replica for its own seeds.
+"""The engine of push-pull: the first layer is aggregated on slices of the columns, all others by every replica for its own seeds.
 
-Where the first layer cannot be folded on slices, replicas are given the rows that they read.
+Where the first layer cannot be aggregated on slices, replicas are given the rows that they read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -63,7 +63,7 @@ class PushEngine(SpmdEngine):
         return [self.first.exchange(batch.rows.picks)] + [LOCAL] * (len(self.trainer.model.layers) - 1)
 
     def give_back(self, state: TrainState, gradients: Rows, batch: SpmdBatch, kept: Any) -> tuple[dict, dict]:
-        """Of its slice a device has the gradients by all replicas of its group; several groups' are summed."""
+        """Return the gradients of the device's slice by all replicas of its group; those of several groups are summed."""
         if not batch.rows.everyone:
             return dict(gradients), {t: batch.local.inputs[t] for t in gradients}
         ids, found = {t: batch.rows.everyone[t] for t in gradients}, {}
@@ -81,7 +81,7 @@ class PushEngine(SpmdEngine):
 
     @cached_property
     def evaluation(self) -> PushEvaluator:
-        """By all devices."""
+        """Evaluate on all devices."""
         return PushEvaluator(self.evaluator, self.mesh, self.first)
 
     def over_rows(self, value: jax.Array) -> jax.Array:

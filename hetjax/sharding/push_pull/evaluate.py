@@ -1,6 +1,6 @@
 """Evaluation on slices of the columns: the first layer by all devices, full neighbourhoods, so many edges at a time.
 
-What it makes is as narrow as any embedding; the layers above are for process 0, as on one device.
+Its embeddings are as narrow as any; process 0 computes the layers above, as on one device.
 """
 
 from collections.abc import Mapping
@@ -29,9 +29,9 @@ class PushEvaluator:
     """Computes the last embeddings of any nodes of the root types from all of their neighbours.
 
     Args:
-      evaluator: of one device.
+      evaluator: the evaluator of one device.
       mesh: `data` x `feature`; groups do the same.
-      first: how the features are divided, for a layer that is folded on slices.
+      first: how the features are divided, for a layer that is aggregated on slices.
     """
 
     def __init__(self, evaluator: Evaluator, mesh: Mesh, first: FirstLayer):
@@ -46,7 +46,7 @@ class PushEvaluator:
         Args:
           params: the weights, on the mesh.
           rows: slices of features and tables, on the mesh.
-          nodes: per root type distinct ids.
+          nodes: distinct ids per root type.
         """
         evaluator, given = self.evaluator, jax.tree.map(to_host, params)
         if len(self.model.layers) == 1:
@@ -63,7 +63,7 @@ class PushEvaluator:
         return evaluator.last(given, evaluator.below(given, x, nodes, 1) if some else {}, nodes)
 
     def _layer(self, params: Any, rows: Rows, node_type: str, nodes: np.ndarray, made: kept.Rows) -> np.ndarray:
-        """What the first layer makes of some nodes, where `made` puts it."""
+        """Compute the first layer's embeddings of some nodes, and put them where `made` says."""
         schema, parts = self.evaluator.graph.schema, self.first.parts
         numbers = {t: np.arange(count, dtype=np.int32)[:, None] for t, count in schema.nodes.items()}
         for chunk in self.evaluator.chunks.each(node_type, nodes, schema.into(node_type), numbers):

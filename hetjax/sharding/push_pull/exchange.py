@@ -1,8 +1,8 @@
-"""What devices give each other at the first layer, each of which has a slice of the features' columns.
+"""The exchange between devices at the first layer, each of which has a slice of the features' columns.
 
-Every device folds the samples of all replicas of its group on its slice. What it makes of a target is linear in that, so the
-replica that has the target sums what all devices made (P3's push; its pull is the way back). Only logits of attention must be
-known whole before anything is weighed by them: these are summed over all slices for all devices.
+Every device aggregates the samples of all replicas of its group on its slice. Its result for a target is linear in the slice, so the
+replica that has the target sums the results of all devices (P3's push; its pull is the backward pass). Only logits of attention must be
+known whole before anything is weighted by them: these are summed over all slices for all devices.
 
 A first layer that is not linear in what it reads is given whole rows instead (`Pull`).
 """
@@ -31,7 +31,7 @@ SUMMED = {Attention: "numerator", Weighted: "value"}  # what slices make a part 
 
 
 class Sliced(Adjacency):
-    """Edges between nodes of whose features every device has a slice of the columns, or a part of a product with these."""
+    """The edges between nodes for which every device has a slice of the features' columns, or a part of a product with these."""
 
 
 @attend.register
@@ -44,7 +44,7 @@ def _(
     slope: float = 1.0,
     keep: jax.Array | None = None,
 ) -> Attended:
-    """Logits are the sums of all slices' parts, dot products and offsets alike; the numerator is this slice's part."""
+    """Return attention on slices: logits are the sums of all slices' parts, dot products and offsets alike; the numerator is this slice's part."""
     queries, keys = queries.astype(offsets.dtype), keys.astype(offsets.dtype)
     rows = by_target(adjacency)
     of_sources = len(queries) == 1  # the same in all of a source's edges
@@ -62,7 +62,7 @@ def _(
 
 
 def _summed_together(kind: str, arrays: Sequence[jax.Array]) -> list[jax.Array]:
-    """Arrays `[rows, columns]` of as many columns, summed as one."""
+    """Sum arrays `[rows, columns]` with the same number of columns as one."""
     total, ends = summed(kind, jnp.concatenate(arrays)), 0
     found = []
     for x in arrays:
@@ -73,9 +73,9 @@ def _summed_together(kind: str, arrays: Sequence[jax.Array]) -> list[jax.Array]:
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def to_owners(kind: str, parts: jax.Array) -> jax.Array:
-    """Of what every device has a part of, line by line for all replicas, `[parts, n]`, the sum for this one, `[n]`.
+    """Return the sum of this replica's line, `[n]`, from the parts of all devices, which have a line for every replica, `[parts, n]`.
 
-    An all-to-all and a sum, as gloo's reduce-scatter cannot be trusted; on the way back every device gets all replicas' gradients.
+    This is an all-to-all and a sum, because gloo's reduce-scatter cannot be trusted. In the backward pass every device gets all replicas' gradients.
     """
     with scope(kind):
         return jnp.sum(jax.lax.all_to_all(parts, FEATURE, 0, 0, tiled=True), axis=0)
@@ -90,11 +90,11 @@ to_owners.defvjp(lambda kind, parts: (to_owners(kind, parts), None), _to_all)
 
 
 class Push(Exchange):
-    """The first layer on slices, of which every replica of the group gets the sums of its own targets.
+    """The exchange of a first layer on slices: every replica of the group gets the sums of its own targets.
 
     Args:
-      picks: per node type, int32 `[replicas, rows]`, which of the targets of the group each replica has; `NO_NODE` is padding.
-      widths: of the features, of the types whose own rows the layer reads when it finishes.
+      picks: int32 `[replicas, rows]` per node type, the targets of the group that each replica has; `NO_NODE` is padding.
+      widths: the widths of the features of the types whose own rows the layer reads when it finishes.
     """
 
     def __init__(self, picks: Mapping[str, Array], widths: Mapping[str, int]):
@@ -120,7 +120,7 @@ class Push(Exchange):
         return mine, {t: (rows if t in rows else unread)[t] for t in own}, ids
 
     def _pushed(self, parts: Mapping[str, jax.Array]) -> list[jax.Array]:
-        """Of every array `[targets of the group, ...]` the sum over the slices of this replica's rows; all in one message."""
+        """Return the sums over the slices of this replica's rows, for every array `[targets of the group, ...]`; all in one message."""
         lines = {t: read(x, self.picks[t]) for t, x in parts.items()}
         if not lines:
             return []
@@ -134,17 +134,17 @@ class Push(Exchange):
         return found
 
     def _own(self, node_type: str, x: jax.Array) -> jax.Array:
-        """This replica's rows of what all have alike; padding repeats a row, so that nothing is divided by zero."""
+        """Return this replica's rows of what all have alike; padding repeats a row, so that nothing is divided by zero."""
         mine = jnp.asarray(self.picks[node_type])[jax.lax.axis_index(FEATURE)]
         return x.at[mine].get(mode="clip") if len(x) else read(x, mine)
 
 
 class Pull(Exchange):
-    """Whole rows of what this replica reads, from the slices of all devices of the group.
+    """The exchange that gives this replica the whole rows that it reads, from the slices of all devices of the group.
 
     Args:
       picks: as of `Push`, of the rows of the features that the group reads.
-      widths: of the features.
+      widths: the widths of the features.
     """
 
     def __init__(self, picks: Mapping[str, Array], widths: Mapping[str, int]):
@@ -157,7 +157,7 @@ class Pull(Exchange):
 def whole_rows(
     slices: Mapping[str, jax.Array], picks: Mapping[str, Array], widths: Mapping[str, int]
 ) -> dict[str, jax.Array]:
-    """Rows `[rows, width]` of every replica from the slices `[rows of the group, width / replicas]`, per node type."""
+    """Return the rows `[rows, width]` of every replica from the slices `[rows of the group, width / replicas]`, per node type."""
     lines = {t: read(x, jnp.asarray(picks[t]).reshape(-1)) for t, x in slices.items()}
     if not lines:
         return {}
@@ -166,12 +166,12 @@ def whole_rows(
 
 
 def _part(total: Any) -> jax.Array:
-    """Of a partial aggregate what adds up over slices."""
+    """Return the part of a partial aggregate that adds up over slices."""
     return getattr(total, SUMMED[type(total)]) if type(total) in SUMMED else total
 
 
 def _with(total: Any, came: jax.Array, own: Any) -> Any:
-    """A replica's own partial aggregate, from the sum `came`, and from the rest that all have alike."""
+    """Return a replica's own partial aggregate, from the sum `came`, and from the rest that all devices have alike."""
     if type(total) not in SUMMED:
         return came
     name = SUMMED[type(total)]

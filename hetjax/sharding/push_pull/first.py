@@ -1,4 +1,4 @@
-"""How the first layer meets features whose columns are divided."""
+"""The first layer on features whose columns are divided."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -11,13 +11,13 @@ from hetjax.sharding.trainer import Trainer
 
 
 class FirstLayer(NamedTuple):
-    """What devices do that divide the columns.
+    """The work of devices that divide the columns of the features.
 
     Attributes:
       parts: number of slices.
-      division: of the weights; None: replicas are given whole rows, and have all weights.
-      widths: of the features, per input type.
-      read_again: of these the types whose own rows the layer reads when it finishes.
+      division: the division of the weights; None: replicas are given whole rows, and have all weights.
+      widths: the widths of the features, per input type.
+      read_again: the widths of the types whose own rows the layer reads when it finishes.
     """
 
     parts: int
@@ -27,7 +27,7 @@ class FirstLayer(NamedTuple):
 
     @property
     def cut(self) -> int:
-        """The layers that a group folds together."""
+        """The number of layers that a group aggregates together."""
         return 1 if self.division else 0
 
     def weights(self, params: Any) -> Any:
@@ -35,12 +35,12 @@ class FirstLayer(NamedTuple):
         return self.division.own(params) if self.division else params
 
     def exchange(self, picks: Mapping[str, Any]) -> Exchange:
-        """What the group's replicas give each other; `picks` as of `Push`."""
+        """Return the exchange between the group's replicas; `picks` as of `Push`."""
         return Push(picks, self.read_again) if self.division else Pull(picks, self.widths)
 
 
 def first_layer(trainer: Trainer, parts: int) -> FirstLayer:
-    """How a model's features are divided."""
+    """Return how a model's features are divided at its first layer."""
     first = trainer.model.layers[0]
     read_again = {t: width for t, width in trainer.widths.items() if finish_reads(first, t)}
     return FirstLayer(parts, division(trainer, parts), trainer.widths, read_again)

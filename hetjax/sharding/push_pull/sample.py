@@ -1,8 +1,8 @@
-"""What a group of replicas samples: each its own neighbourhood above the cut, and all together what lies below it.
+"""The sample of a group of replicas: each samples its own neighbourhood above the cut, and all share what lies below it.
 
-The cut is between the first layer and the second where the first is folded on slices of the columns, and below the first layer
-where replicas are given whole rows. Below it a node that several replicas read is drawn, gathered and folded once: the draw is a
-function of the node, so this is what each would have drawn.
+The cut is between the first layer and the second where the first is aggregated on slices of the columns, and below the first layer
+where replicas are given whole rows. Below it a node that several replicas read is sampled, gathered and aggregated once: sampling is a
+function of the node, so each replica would have sampled the same.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,9 +32,9 @@ class Layers(NamedTuple):
     """Blocks of exact sizes.
 
     Attributes:
-      blocks: per layer, the lowest first, one for each of its roles.
-      rows: per layer the number of source rows per node type.
-      bottom: what the lowest layer reads.
+      blocks: a block for each role of each layer, the lowest layer first.
+      rows: the number of source rows per layer and node type.
+      bottom: the nodes that the lowest layer reads.
     """
 
     blocks: tuple[tuple[Block, ...], ...]
@@ -43,13 +43,13 @@ class Layers(NamedTuple):
 
 
 class GroupSample(NamedTuple):
-    """What the replicas of a group read.
+    """The sample that the replicas of a group read.
 
     Attributes:
-      seeds: of each replica.
-      above: of each replica its layers above the cut.
-      united: of all replicas the seeds, and the nodes at the cut, ascending.
-      below: of all together the layer below the cut; no blocks where there is none.
+      seeds: the seeds of each replica.
+      above: the layers above the cut, of each replica.
+      united: the seeds of all replicas, and the nodes at the cut, ascending.
+      below: the layer below the cut, of all replicas together; no blocks where there is none.
     """
 
     seeds: Sequence[np.ndarray]
@@ -64,8 +64,8 @@ def draw_group(
     """Sample the neighbourhoods of the seeds of a group's replicas.
 
     Args:
-      seeds: of each replica, of one type.
-      top: of each replica the nodes that the last layer gives embeddings to besides: those whose neighbourhoods are drawn.
+      seeds: the seeds of each replica, of one type.
+      top: the other nodes of each replica to which the last layer gives embeddings: those whose neighbourhoods are sampled.
       cut: the number of layers below it, 0 or 1.
       *drawn: `(fanouts, stream)`, as of `Sampler.sample`.
     """
@@ -100,7 +100,7 @@ def _united(every: Sequence[Nodes]) -> dict[str, np.ndarray]:
 
 
 def measure_layers(use: str, layers: Layers, start: int, graph: HetGraph) -> Iterator[tuple[str, int, int]]:
-    """As `blocks.measure`, of layers from `start` on."""
+    """Measure layers from `start` on, as `blocks.measure`."""
     for depth, (roles, rows) in enumerate(zip(layers.blocks, layers.rows), start):
         for t, size in rows.items():
             yield rows_of(use, depth, t), size, graph.schema.nodes[t]
@@ -111,7 +111,7 @@ def measure_layers(use: str, layers: Layers, start: int, graph: HetGraph) -> Ite
 
 
 def measure_group(use: str, sample: GroupSample, cut: int, graph: HetGraph) -> Iterator[tuple[str, int, int]]:
-    """Of every capacity the replica that needs most."""
+    """Measure every capacity of the replica that needs most."""
     for layers in sample.above:
         yield from measure_layers(use, layers, cut, graph)
     for t, ids in sample.united[1].items():
@@ -123,10 +123,10 @@ class Padded(NamedTuple):
     """A group's sample in its capacities.
 
     Attributes:
-      above: of each replica, per layer above the cut a block for each role.
-      below: the same of the layer below the cut.
+      above: a block for each role of each layer above the cut, of each replica.
+      below: the same for the layer below the cut.
       inputs: int32 node ids per type, whose slices the group reads.
-      picks: of the seeds and of the nodes at the cut, per type int32 `[replicas, rows]`: where each replica's are among all.
+      picks: int32 `[replicas, rows]` per type, for the seeds and for the nodes at the cut: the positions of each replica's nodes among all.
     """
 
     above: list[tuple[tuple[Block, ...], ...]]
@@ -176,7 +176,7 @@ def _padded(
     """The layers from `start` on, and how many rows the lowest reads.
 
     Args:
-      targets: of the last layer the seeds and the others; a layer's last role is of the others.
+      targets: the capacities of the last layer's seeds and other nodes; a layer's last role is that of the others.
     """
     seeds, nodes = targets
     padded: list[tuple[Block, ...]] = []

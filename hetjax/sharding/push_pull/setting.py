@@ -9,7 +9,7 @@ from hetjax.sharding.strategy import Setup
 
 
 def push_pull(setup: Setup) -> PushEngine:
-    """What trains mini-batches on a mesh `data` x `feature`.
+    """Return the engine that trains mini-batches on a mesh `data` x `feature`.
 
     Raises:
       InputError: more slices than columns, more replicas than seeds, or a mesh that there are no devices for.

@@ -1,6 +1,6 @@
 """Features and tables in slices of their columns, as many as there are devices along `feature`, one slice after the other.
 
-Columns are padded with zeros, which stay zeros: no weight meets them. Of a table's row every slice has its numbers, moments and the
+Columns are padded with zeros, which stay zeros: no weight meets them. Of a table's row every slice has its elements, moments and the
 one count, so row-wise Adam does to each slice what it does to a whole row.
 """
 
@@ -17,7 +17,7 @@ from hetjax.system.mapped import on_host
 
 
 def sliced(rows: Mapping[str, Any], parts: int) -> dict[str, Any]:
-    """Of arrays `[nodes, columns]` or tables per type the slices, `[parts * nodes, columns of a slice]`; of counts copies."""
+    """Return the slices, `[parts * nodes, columns of a slice]`, of arrays `[nodes, columns]` or tables per type; counts are copied for each slice."""
 
     def of(leaf: Array) -> np.ndarray:
         leaf = on_host(leaf)
@@ -34,7 +34,7 @@ def sliced(rows: Mapping[str, Any], parts: int) -> dict[str, Any]:
 
 
 def joined(tables: Mapping[str, Table], shapes: Mapping[str, Shape], parts: int) -> dict[str, Table]:
-    """The inverse of `sliced`, of tables."""
+    """Return whole tables: the inverse of `sliced`."""
 
     def of(node_type: str, leaf: np.ndarray) -> np.ndarray:
         shape = shapes[node_type]

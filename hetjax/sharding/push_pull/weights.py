@@ -1,4 +1,4 @@
-"""Which weights of the first layer have a row per column of the features: devices that divide the columns divide these."""
+"""The weights of the first layer that have a row per column of the features: devices that divide the columns divide these."""
 
 import operator
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ ADDING = operator.add, add_weighted, merge  # combinations of partial aggregates
 
 
 class Division(NamedTuple):
-    """How a slice of the features' columns meets the model's weights.
+    """The division of the model's weights along with the features' columns.
 
     Attributes:
       parts: number of slices.
-      axes: of every weight that has a number per column of some features, the axis that counts these.
+      axes: the axis that counts the columns, of every weight that has an element per column of some features.
       added: the biases beside such weights, which are added to what all slices give, once.
     """
 
@@ -44,7 +44,7 @@ class Division(NamedTuple):
 
 
 def division(trainer: Trainer, parts: int) -> Division | None:
-    """How the first layer's weights are divided; None: it must be given whole rows.
+    """Return the division of the first layer's weights; None: the layer must be given whole rows.
 
     The weights that grow with a type's features are found by shaping the model for features that are a column wider.
     """

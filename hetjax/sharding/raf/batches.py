@@ -21,11 +21,11 @@ CAPACITIES = "capacities"  # what processes call it when they agree on a batch's
 
 
 class Samples(NamedTuple):
-    """What a batch depends on.
+    """The samples on which a batch depends.
 
     Attributes:
-      parts: of each partition that is here, of each of its replicas that is.
-      hosted: of every learnable type on the host the nodes that any device reads, int32, ascending.
+      parts: the sample of each replica of this process, by partition.
+      hosted: the nodes that any device reads, int32, ascending, per learnable type on the host.
     """
 
     parts: dict[int, list[LocalSample]]
@@ -36,11 +36,11 @@ class MeshBatch(NamedTuple):
     """One step's input on a mesh.
 
     Attributes:
-      parts: of each partition that is here, on its devices; the arrays of its replicas one after the other, sharded over
+      parts: the part of each partition of this process, on its devices; the arrays of its replicas one after the other, sharded over
         `data`.
       seeds: int32 ids, the replicas' shares one after the other, `[data * seeds]` sharded over `data`.
       arrays: as in `Batch`, the replicas' shares one after the other, `[data * seeds, ...]` sharded over `data`.
-      requests: of every learnable type on the host the rows that the step reads; the ids in `parts` are then positions among these.
+      requests: the rows that the step reads, of every learnable type on the host; the ids in `parts` are then positions among these.
     """
 
     parts: dict[int, Local]
@@ -53,14 +53,14 @@ class RafBatches(Batches):
     """Batches for a mesh.
 
     The seeds of a batch, their order and every neighbour are those of one device; replica `d` has the `d`-th share
-    of the seeds, and every partition the same shares. A process draws those of its own partitions and replicas. All
-    processes have the same capacities, which they agree on in the thread that draws.
+    of the seeds, and every partition the same shares. A process samples those of its own partitions and replicas. All
+    processes have the same capacities, which they agree on in the thread that samples.
 
     Args:
       site: this process's place.
       read_by_id, learnable, named: as in `Sampler`.
       task, regime, seed: as in `Batches`.
-      features: where they live.
+      features: the places of features.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class RafBatches(Batches):
         return draw_local(self.samplers[part], self.models[part], seeds, self.regime.fanouts, stream)
 
     def _size(self) -> int:
-        """Seeds of a replica."""
+        """The number of seeds of a replica."""
         return -(-self.regime.batch_size // self.site.mesh.shape[DATA])
 
     def _use(self, part: int) -> str:
@@ -151,7 +151,7 @@ class RafBatches(Batches):
             self.capacities.by_name |= dict.fromkeys(names, most)  # the partitions exchange their ids and gradients
 
     def _rows(self, part: int, node_type: str) -> str:
-        """The name of the capacity of a partition's rows of features."""
+        """Return the name of the capacity of a partition's rows of features."""
         return rows_of(self._use(part), 0, node_type)
 
     def _local(self, part: int, replicas: list[LocalSample], hosted: Mapping[str, np.ndarray]) -> Local:

@@ -1,4 +1,4 @@
-"""Carriers combined over a mesh axis, for use inside `shard_map`.
+"""The combination of partial aggregates over a mesh axis, for use inside `shard_map`.
 
 Everything after the combination is computed alike on every device of the axis, so its gradient is known alike too, and
 flows back to each device's own partial aggregate without another communication. Differentiate inside the mapped function.
@@ -16,10 +16,10 @@ from hetjax.kernels.partials import Attention, Monoid, add_weighted, finite, mer
 
 
 def combine(monoid: Monoid, partial: Any, axis: str) -> Any:
-    """The total of the partial aggregates of all devices of a mesh axis, alike on each.
+    """Return the combined aggregate of the partial aggregates of all devices of a mesh axis, alike on each.
 
     Sums and means are one `psum`, a softmax over edges a `pmax` and a `psum` of what is rescaled to the common maximum.
-    Any other monoid gathers the partial aggregates and folds them; where a combination has no single gradient (a maximum that
+    Any other monoid gathers the partial aggregates and aggregates them; where a combination has no single gradient (a maximum that
     several attain), what each gets may depend on how the relations are divided.
     """
     return COLLECTIVES.get(monoid.combine, functools.partial(_fold, monoid))(partial, axis)
@@ -27,7 +27,7 @@ def combine(monoid: Monoid, partial: Any, axis: str) -> Any:
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
 def total(values: Any, axis: str) -> Any:
-    """The sum over the axis, of which every device is given the gradient whole."""
+    """Return the sum over the axis, of which every device is given the gradient whole."""
     return jax.lax.psum(values, axis)
 
 
@@ -36,7 +36,7 @@ total.defvjp(lambda values, axis: (total(values, axis), None), lambda axis, _, g
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
 def gathered(values: Any, axis: str) -> Any:
-    """The values of all devices of the axis, stacked, of which every device is given the gradient whole."""
+    """Return the values of all devices of the axis, stacked, of which every device is given the gradient whole."""
     return jax.lax.all_gather(values, axis)
 
 

@@ -1,6 +1,6 @@
-"""Relations whose edges several partitions fold: what each gives the seeds, and how that becomes one relation again.
+"""Relations whose edges several partitions aggregate: the partial aggregates that each gives the seeds, and their combination into one relation.
 
-Of a relation that is whole a partition gives the total: a mean, or what a softmax amounts to. Of a piece it gives what its edges
+For a whole relation a partition gives the combined aggregate: a mean, or the result of a softmax. For a piece it gives what its edges
 give, edge by edge, which `edge_monoid` combines over partitions (a mean's share of the sum over all edges; a softmax's maximum,
 denominator and numerator); only then `aggregate.relation_total` makes of it what relations combine.
 """
@@ -23,11 +23,11 @@ from hetjax.sharding.raf.sample import PartitionModel
 
 
 class Partial(NamedTuple):
-    """What a partition gives the seeds.
+    """The partial aggregates that a partition gives the seeds.
 
     Attributes:
-      total: of the relations that it has whole, and of the self term.
-      pieces: of every relation that is cut what its own edges give; nothing of a relation that it has no edges of.
+      total: the aggregate of the relations that it has whole, and of the self term.
+      pieces: the partial aggregate of the partition's own edges, per relation that is cut; none for a relation without edges here.
     """
 
     total: Any
@@ -35,7 +35,7 @@ class Partial(NamedTuple):
 
 
 class Pieces(Exchange):
-    """The pieces of relations that a partition has, each folded on its own: of inner nodes it has all of them."""
+    """The pieces of relations that a partition has, each aggregated on its own: an inner node has all of its pieces here."""
 
     def __init__(self, share: PartitionModel):
         self.cuts = share.cuts
@@ -62,14 +62,14 @@ def fold_seeds(
     masks: Masks | None = None,
     exchange: Exchange = LOCAL,
 ) -> Partial:
-    """What a partition's relations, and pieces of relations, give the seeds; inside a method of the model.
+    """Return the partial aggregates that a partition's relations, and pieces of relations, give the seeds; inside a method of the model.
 
     Args:
-      block: of the seeds.
+      block: the block of the seeds.
       sources: the source inputs of the layer.
       own: the seeds' embeddings below; None where nothing looks at them.
       selves, masks: as in `aggregate.aggregate`.
-      exchange: of a layer whose columns are divided, by which relations that are whole are folded.
+      exchange: the exchange of a layer whose columns are divided, by which whole relations are aggregated.
     """
     seeds_own = {} if own is None else {share.target: own}
     groups = Pieces(share).pieces(block, sources)
@@ -106,10 +106,10 @@ def without_edges(layer: Layer, targets: int, dtype: DTypeLike) -> Any:
 
 
 def united(layer: Layer, share: PartitionModel, partial: Partial, combine: Callable[[Monoid, Any], Any]) -> Any:
-    """The total of all partitions.
+    """Return the combined aggregate of all partitions.
 
     Args:
-      combine: a monoid and something of every partition, to what they amount to together.
+      combine: maps a monoid and the partial aggregates of every partition to their combination.
     """
     traits = layer.traits
     total = combine(traits.monoid, partial.total)

@@ -1,4 +1,4 @@
-"""What the strategy RAF takes."""
+"""The options and the declaration of the strategy RAF."""
 
 from dataclasses import dataclass
 

@@ -1,8 +1,8 @@
-"""Relation-Aggregation-First (Heta, PVLDB 18(9) 2025, section 6): fold where a relation lives, combine at the seeds.
+"""Relation-Aggregation-First (Heta, PVLDB 18(9) 2025, section 6): aggregate where a relation lives, combine at the seeds.
 
-A step is a chain of passes. In each, every partition folds its relations by a program of its own, and one program on
+A step is a chain of passes. In each, every partition aggregates its relations by a program of its own, and one program on
 the whole mesh combines the seeds' partial aggregates. The last one also finishes and takes the loss and its gradient, alike
-everywhere, so no partition is special. Back again, each pulls its slice of the gradient through its own passes.
+everywhere, so no partition is special. In the backward pass each applies its own vjps to its slice of the gradient.
 
 Models whose layers look at no target need one pass of all layers; others one pass a layer, after which every partition
 knows the seeds' embeddings. (Heta's paper passes over this; a partition's own relations alone do not give them.)
@@ -53,11 +53,11 @@ ROWS = "rows"  # ("rows", type) stands beside the paths of weights
 
 
 class Gradients(NamedTuple):
-    """Of one partition, summed over all that have the same weights and rows.
+    """The gradients of one partition, summed over all that have the same weights and rows.
 
     Attributes:
-      weights: of its weights.
-      rows: per learnable type that it reads; of all rows where there are no ids.
+      weights: the gradients of its weights.
+      rows: the gradients of rows per learnable type that it reads; of all rows where there are no ids.
       ids: the rows that any partition read, int32, each once; ids out of range are padding.
       counted: `[1, 2]`, the penalty and the sum of all squares, of weights and rows that no partition before it has; zeros
         where neither is asked for.
@@ -70,7 +70,7 @@ class Gradients(NamedTuple):
 
 
 class RafEngine(Engine):
-    """Training on a mesh; a state is a `TrainState` for each partition that is here, of what that partition reads.
+    """Training on a mesh; a state is a `TrainState` for each partition of this process, with what that partition reads.
 
     Args:
       setup: as in `Engine`.
@@ -104,18 +104,18 @@ class RafEngine(Engine):
         self.updated = {part: self._updating(part) for part in rows}
 
     def _program(self, row: Mesh, function: Callable[..., Any], **options: Any) -> Program:
-        """Of a partition, whose devices have the results alike."""
+        """Return a program of a partition, whose devices have the results alike."""
         return Program(WEIGHTS, function, row, out_shardings=NamedSharding(row, P()), **options)
 
     def _given(self, part: int) -> dict[str, jax.Array]:
-        """The static features on the devices of a partition."""
+        """Return the static features on the devices of a partition."""
         return meshes.put(self.site.row(part), P(), self.features.on_device(part))
 
     def _folding(self, part: int) -> LocalPrograms:
         return LocalPrograms(self.trainer, self.models[part], self.site.row(part))
 
     def _settling(self, part: int) -> Program:
-        """What finishes the gradients of a partition."""
+        """Return the program that finishes the gradients of a partition."""
         finish = functools.partial(self._finish_gradients, part)
         return self._program(self.site.row(part), finish, donate_argnums=(1, 2))
 
@@ -123,7 +123,7 @@ class RafEngine(Engine):
         return self._program(self.site.row(part), self._update, donate_argnums=0)
 
     def _make_replicas(self, summed: frozenset[tuple], whole: bool) -> None:
-        """What several partitions have a copy of, and the programs that sum it; of those groups that this process is in."""
+        """Find the weights and tables of which several partitions have copies, and make the programs that sum them, for the groups of this process."""
         mesh, learnable = self.mesh, self.trainer.learnable
         every = groups({path: parts for path, parts in self.owners.items() if path in summed})
         self.replicas = {group: things for group, things in every.items() if within(group, self.site.parts)}
@@ -136,7 +136,7 @@ class RafEngine(Engine):
         self.add = Sums(mesh, tuple(range(mesh.shape[RELATION])))
 
     def _merging(self, parts: Group, nodes: int) -> Rows:
-        """What merges the gradients of rows that several devices read."""
+        """Return the program that merges the gradients of rows that several devices read."""
         return Rows(self.mesh, parts, nodes)
 
     def init(self, seed: int) -> dict[int, TrainState]:
@@ -148,7 +148,7 @@ class RafEngine(Engine):
         return self._placed(state, {t: state.tables[t] for t in self._on_devices()}, self.features.load(state.tables))
 
     def _on_devices(self) -> dict[str, Shape]:
-        """The tables that live on devices of this process."""
+        """Return the tables that live on devices of this process."""
         here = {t for t, parts in self.tables.items() if within(parts, self.site.parts)}
         return {
             t: shape
@@ -175,7 +175,7 @@ class RafEngine(Engine):
 
     @functools.cached_property
     def mesh_evaluator(self) -> RafEvaluator:
-        """Of all partitions together."""
+        """The evaluator on all partitions together."""
         return RafEvaluator(self.trainer.model, self.site, self.setup.config.sampling.evaluation_edges)
 
     def traffic(self) -> list[Sent]:
@@ -212,7 +212,7 @@ class RafEngine(Engine):
     def fetch(
         self, states: Mapping[int, TrainState], batch: MeshBatch
     ) -> tuple[dict[int, TrainState], dict[str, list[Fetched]]]:
-        """States as the programs see them, whose tables on the host are the rows that the batch asks for; and where from."""
+        """Return the states as the programs see them, with the requested rows in place of tables on the host; and the places of these rows."""
         hosted = _hosted(states)
         taken: dict[int, dict[str, Table]] = {part: {} for part in states}
         fetched = {t: self.ahead.fetched(t, table, batch.requests[t]) for t, table in hosted.items()}
@@ -225,7 +225,7 @@ class RafEngine(Engine):
     def _updated(
         self, states: Mapping[int, TrainState], loss: jax.Array, gradients: dict[int, Gradients]
     ) -> tuple[dict[int, TrainState], np.ndarray]:
-        """The states after the update, and the loss with its penalty."""
+        """Return the states after the update, and the loss with its penalty."""
         value = np.asarray(loss)
         if self.trainer.l2 or self.trainer.clip:
             counted = self.add({part: own.counted for part, own in gradients.items()})
@@ -234,7 +234,7 @@ class RafEngine(Engine):
         return {part: self.updated[part](states[part], gradients[part]) for part in gradients}, value
 
     def gradients(self, states: Mapping[int, TrainState], batch: MeshBatch) -> tuple[jax.Array, dict[int, Gradients]]:
-        """The loss without its penalty, and the gradients with it; of states as `fetch` gives them."""
+        """Return the loss without its penalty, and the gradients with it, for states as `fetch` gives them."""
         loss, weights, rows, head = self._fold(states, batch)
         packed = {p: self.packed[p](weights[p], rows[p]) for p in states}
         sums: dict[int, dict[Group, jax.Array]] = {p: {} for p in states}
@@ -253,7 +253,7 @@ class RafEngine(Engine):
     def _fold(
         self, states: Mapping[int, TrainState], batch: MeshBatch
     ) -> tuple[jax.Array, dict[int, Any], dict[int, dict[str, jax.Array]], dict[int, Any]]:
-        """Forward and back: the loss, and per partition the gradients of weights, rows and the conclusion's weights."""
+        """Run a step forward and backward: the loss, and per partition the gradients of weights, rows and the conclusion's weights."""
         outcomes, last = {p: PassOutput(None, {}, None) for p in states}, len(passes(self.models[0])) - 1
         tape: list[tuple[dict[int, Any], Any]] = []
         for number in range(last + 1):
@@ -277,7 +277,7 @@ class RafEngine(Engine):
         return loss, *self._back(tape, batch, partials, own), self._split(P(), head)
 
     def _split(self, spec: P, tree: Any) -> dict[int, Any]:
-        """A tree on the mesh by partition."""
+        """Return the parts of a tree on the mesh, by partition."""
         return dict(zip(self.site.parts, split(self.mesh, spec, tree), strict=True))
 
     def _pass(
@@ -291,7 +291,7 @@ class RafEngine(Engine):
     def _back(
         self, tape: Sequence[tuple[dict[int, Any], Any]], batch: MeshBatch, partials: Any, own: Any
     ) -> tuple[dict[int, Any], dict[int, dict[str, jax.Array]]]:
-        """From the gradients at the seeds those of the partitions' weights and rows."""
+        """Return the gradients of the partitions' weights and rows, from the gradients at the seeds."""
         below = self._split(P(DATA), own)
         pulled = {p: PassGradients(None, {}, PassOutput(None, {}, below[p])) for p in self.site.parts}
         for back, way in reversed(tape):
@@ -340,7 +340,7 @@ class RafEngine(Engine):
         return Gradients(unflatten_dict(leaves), of_rows, ids, counted)
 
     def _squares(self, part: int, leaves: Mapping[tuple, jax.Array]) -> jax.Array:
-        """The sum of squares of what no partition before this one has."""
+        """Return the sum of squares of the arrays that no partition before this one has."""
         return squares([leaf for path, leaf in leaves.items() if self.owners[path][0] == part])
 
     def _update(self, state: TrainState, gradients: Gradients) -> TrainState:
@@ -351,13 +351,13 @@ class RafEngine(Engine):
 
 
 def _hosted(states: Mapping[int, TrainState]) -> dict[str, SharedTable]:
-    """The tables of some states that live on the host."""
+    """Return the tables of some states that live on the host."""
     every = (item for state in states.values() for item in state.tables.items())
     return {t: table for t, table in every if isinstance(table, SharedTable)}
 
 
 def _replaced(state: TrainState, others: Mapping[str, Any]) -> TrainState:
-    """A state with these tables in place of its own of the same types."""
+    """Return a state with these tables in place of its own of the same types."""
     return state._replace(tables={t: others.get(t, table) for t, table in state.tables.items()})
 
 

@@ -1,6 +1,6 @@
-"""Exact evaluation on a mesh: every partition folds its own relations in full, and process 0 combines at the seeds.
+"""Exact evaluation on a mesh: every partition aggregates its own relations in full, and process 0 combines at the seeds.
 
-No process reads what another partition folds. A partition computes the embeddings of its inner nodes layer by layer, as
+No process reads what another partition aggregates. A partition computes the embeddings of its inner nodes layer by layer, as
 `hetjax.sharding.evaluate` does on one device, in the process that has the first of its devices; of the nodes to be classified it
 computes partial aggregates, which process 0 combines and finishes where training would exchange them.
 """
@@ -30,7 +30,7 @@ class RafEvaluator:
     """Computes the last embeddings of any nodes of the root type from all of their neighbours.
 
     Args:
-      model: whose layers are applied.
+      model: the model whose layers are applied.
       site: this process's place.
       edges: as in `Chunks`.
     """
@@ -48,8 +48,8 @@ class RafEvaluator:
         """Return the last embeddings of some nodes, float32 `[nodes, width]` per root type, in process 0; None in the others.
 
         Args:
-          states: of the partitions that are here.
-          nodes: per root type distinct ids.
+          states: the states of the partitions of this process.
+          nodes: distinct ids per root type.
         """
         ((root, ids),) = nodes.items()
         h = self._embeddings(states, ids)
@@ -80,7 +80,7 @@ class RafEvaluator:
         return {t: learned[t] if t in learned else graph.features[t] for t in reads}
 
     def _inner(self, part: int, params: Any, x: Mapping[str, np.ndarray], depth: int) -> dict[str, np.ndarray]:
-        """What layer `depth` makes of all inner nodes, per node type `[nodes, width]`."""
+        """Return the embeddings that layer `depth` makes of all inner nodes, `[nodes, width]` per node type."""
         program, nodes = self.models[part].local_model, self.site.graphs[part].schema.nodes
         embeddings = {}
         for t in sorted(program.types[depth + 1]):
@@ -94,7 +94,7 @@ class RafEvaluator:
     def _seeds(
         self, part: int, params: Any, x: Mapping[str, np.ndarray], depth: int, ids: np.ndarray, h: np.ndarray | None
     ) -> tuple[np.ndarray | None, Any]:
-        """`(their embeddings below, their partial aggregates)` of the nodes `ids`, by the partition's own relations.
+        """Return `(their embeddings below, their partial aggregates)` of the nodes `ids`, by the partition's own relations.
 
         Args:
           h: their embeddings below, if they are known from an exchange.
@@ -108,7 +108,7 @@ class RafEvaluator:
         return jax.tree.map(lambda *leaves: np.concatenate(leaves), *chunks)
 
     def _combined(self, depth: int, folds: Mapping[int, tuple[np.ndarray | None, Any]]) -> tuple[Any, Any]:
-        """The seeds' embeddings below layer `depth` and their partial aggregates, of all partitions, in process 0."""
+        """Return the seeds' embeddings below layer `depth` and their partial aggregates, of all partitions, in process 0."""
         flat = {part: jax.tree.flatten(folded) for part, folded in folds.items()}
         named = {f"{part} {n}": leaf for part, (leaves, _) in flat.items() for n, leaf in enumerate(leaves)}
         every = self.site.group.gather("evaluation", named)
@@ -137,7 +137,7 @@ class RafEvaluator:
 
 
 def on_first(leaf: np.ndarray | jax.Array | SharedTable) -> Any:
-    """Of what is alike on all devices the copy on the first; what is on the host whole."""
+    """Return the copy on the first device of an array that all devices have alike; an array on the host is returned whole."""
     if isinstance(leaf, np.ndarray):
         return leaf
     return leaf.table() if isinstance(leaf, SharedTable) else leaf.addressable_data(0)

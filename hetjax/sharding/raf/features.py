@@ -49,10 +49,10 @@ class RowRequest(NamedTuple):
 
 
 def request_rows(ids: np.ndarray, owners: int, rows: int, each: int) -> RowRequest:
-    """What owners are asked for the rows `ids`, int32 and distinct.
+    """Return the request to the owners for the rows `ids`, int32 and distinct.
 
     Args:
-      rows, each: capacities, of the step's rows and of an owner's.
+      rows, each: the capacities of the step's rows and of an owner's rows.
     """
     numbers, positions = (np.full((owners, each), NO_NODE, np.int32) for _ in range(2))
     order = np.full(rows, NO_NODE, np.int32)
@@ -68,7 +68,7 @@ class SharedTable:
 
     Args:
       records: int32 `[nodes, 3 * width + 1]`, as of a `HostTable`.
-      mesh: of the partitions that read it, in all processes.
+      mesh: the mesh of the partitions that read it, in all processes.
       spread: a `spreading` program of the mesh.
     """
 
@@ -78,11 +78,11 @@ class SharedTable:
         self.owners = [HostTable(records[n :: len(devices)], device) for n, device in enumerate(devices)]
 
     def begin(self, request: RowRequest) -> list[Fetched]:
-        """As `HostTable.begin`, of every owner."""
+        """Begin a step for every owner, as `HostTable.begin`."""
         return [owner.begin(numbers) for owner, numbers in zip(self.owners, request.numbers)]
 
     def end(self, fetched: Sequence[Fetched], request: RowRequest) -> Table:
-        """The rows of the step in their order, as a table on every device that reads the type."""
+        """Return the rows of the step in their order, as a table on every device that reads the type."""
         own = [owner.end(rows) for owner, rows in zip(self.owners, fetched)]
         if len(own) == 1:
             return meshes.join(self.mesh, P(), own)
@@ -98,7 +98,7 @@ class SharedTable:
         """Write a step's rows to where they came from.
 
         Args:
-          made: the same on every device, of each partition that is here.
+          made: the new rows of each partition of this process, the same on every device.
         """
         shards = (zip(*(leaf.addressable_shards for leaf in jax.tree.leaves(table))) for table in made)
         copies = {leaves[0].device: Table(*(leaf.data for leaf in leaves)) for some in shards for leaves in some}
@@ -107,14 +107,14 @@ class SharedTable:
             owner.store(rows, copy if len(self.owners) == 1 else _take(copy, positions))
 
     def table(self) -> Table:
-        """All of it, after rows on the devices were written back; without copying, so it goes on changing."""
+        """Return the whole table, after rows on the devices were written back; it is not copied, so it goes on changing."""
         for owner in self.owners:
             owner.table()
         return views(self.records)
 
 
 def spreading(mesh: jax.sharding.Mesh) -> Program:
-    """The program by which the devices of a mesh that are here give each other their rows, `(own rows, order)`."""
+    """Return the program by which the devices of a mesh that are here give each other their rows, `(own rows, order)`."""
 
     def gather(own: Table, order: jax.Array) -> Table:
         return tables.take(jax.lax.all_gather(own, BOTH, tiled=True), order)
@@ -124,7 +124,7 @@ def spreading(mesh: jax.sharding.Mesh) -> Program:
 
 
 class MeshFeatureStore(FeatureStore):
-    """The features that the devices of this process train with, where partitions fold relations.
+    """The features that the devices of this process train with, where partitions aggregate relations.
 
     Args:
       site: this process's place, its graphs with the static features.
@@ -150,15 +150,15 @@ class MeshFeatureStore(FeatureStore):
         self.held: dict[str, SharedTable] = {}
 
     def readers(self, node_type: str) -> Group:
-        """The partitions that read a type."""
+        """Return the partitions that read a type."""
         return tuple(part for part, types in enumerate(self.reads) if node_type in types)
 
     def owners(self, node_type: str) -> int:
-        """The devices of this process that read a type."""
+        """Return the devices of this process that read a type."""
         return sum(len(self.site.replicas(part)) for part in within(self.readers(node_type), self.site.parts))
 
     def on_device(self, part: int) -> dict[str, np.ndarray]:
-        """The static features that live on the devices of a partition."""
+        """Return the static features that live on the devices of a partition."""
         features = self.site.graphs[part].features
         return {t: features[t] for t in self.reads[part] if t in features and self.placement[t] == "device"}
 
@@ -176,11 +176,11 @@ class MeshFeatureStore(FeatureStore):
         )
 
     def init(self, key: jax.Array) -> dict[str, SharedTable]:
-        """Tables on the host, of before the first step."""
+        """Return the tables on the host as they are before the first step."""
         return self._hold({t: tables.in_parts(key, t, self.learnable[t]) for t in self.shared})
 
     def load(self, given: Mapping[str, Table]) -> dict[str, SharedTable]:
-        """Those of some tables that live on the host, from whole ones, which are not changed."""
+        """Load the tables that live on the host from whole ones, which are not changed."""
         return self._hold({t: parts(given[t]) for t in self.shared})
 
     def _hold(self, new: Mapping[str, Iterable[Table]]) -> dict[str, SharedTable]:
@@ -191,18 +191,18 @@ class MeshFeatureStore(FeatureStore):
         return self.held
 
     def rows(self, part: int, place: int, inputs: Mapping[str, Array]) -> dict[str, jax.Array]:
-        """The rows of static features on the host that a replica reads, on its device."""
+        """Return the rows of static features on the host that a replica reads, on its device."""
         mine = {key[0]: matrix for key, matrix in self.away.items() if self.at[key] == (part, place)}
         return {t: matrix.end(matrix.begin(inputs[t])) for t, matrix in mine.items()}
 
     def read(
         self, samples: Mapping[int, Sequence[LocalSample]], hosted: Mapping[str, np.ndarray]
     ) -> dict[Key, np.ndarray]:
-        """The rows of every cache that a step reads.
+        """Return the rows of every cache that a step reads.
 
         Args:
-          samples: of each partition that is here, of its replicas that are.
-          hosted: of every learnable type on the host the nodes that any device reads.
+          samples: the samples of each partition of this process, one per replica of this process.
+          hosted: the nodes that any device reads, of every learnable type on the host.
         """
         read = {}
         for key, (part, place) in self.at.items():
@@ -213,7 +213,7 @@ class MeshFeatureStore(FeatureStore):
         return read
 
     def hosted_nodes(self, samples: Mapping[int, Sequence[LocalSample]]) -> dict[str, np.ndarray]:
-        """Of every learnable type on the host the nodes that any device of any process reads, int32, ascending."""
+        """Return the nodes that any device of any process reads, int32, ascending, per learnable type on the host."""
         here = {
             t: _united(sample.inputs[t] for part in within(parts, samples) for sample in samples[part])
             for t, parts in self.shared.items()

@@ -1,4 +1,4 @@
-"""What RAF sends, by kind: the names that a report of traffic has."""
+"""The kinds of RAF's traffic: the names in a report of traffic."""
 
 PARTIAL, WEIGHTS, ROWS = "partial_aggregations", "replicated_weights", "shared_learnable_rows"
 SAMPLING = "sampling"  # what processes tell each other while they sample

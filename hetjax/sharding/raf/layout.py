@@ -1,4 +1,4 @@
-"""Where the parts of a state live: one `TrainState` whole, or one per partition of what that partition reads.
+"""The layout of a state: one whole `TrainState`, or one per partition with what that partition reads.
 
 A checkpoint holds the whole, one copy of every weight and table, so a run continues on any mesh.
 """
@@ -22,7 +22,7 @@ from hetjax.system.mapped import on_host
 
 
 class Layout:
-    """Who has what.
+    """The partitions that have each weight and each table.
 
     Args:
       weights: the partitions that have each weight.
@@ -34,7 +34,7 @@ class Layout:
         self.weights, self.rows, self.site = weights, rows, site
 
     def shard(self, state: TrainState) -> dict[int, TrainState]:
-        """A state for each partition that is here, on its devices; it may lack tables."""
+        """Return a state for each partition that is here, on its devices; it may lack tables."""
         state = jax.tree.map(np.array, state)
         return {part: meshes.put(self.site.row(part), P(), self._part(state, part)) for part in self.site.parts}
 
@@ -48,7 +48,7 @@ class Layout:
         )
 
     def gather(self, states: Mapping[int, TrainState]) -> TrainState | None:
-        """The one state of all, as host arrays, in process 0; of replicas, which are equal, the first."""
+        """Return the one state of all, as host arrays, in process 0; it has the first of replicas, which are equal."""
         mine: dict[str, np.ndarray] = {}
         for part, state in states.items():
             if self.site.leads(part):
@@ -59,7 +59,7 @@ class Layout:
         return self._assembled(every, next(iter(states.values())))
 
     def _pieces(self, part: int, state: TrainState) -> dict[Path, np.ndarray]:
-        """What no partition before this one has, by names that are the same everywhere; tables on the host are not copied."""
+        """Return the arrays that no partition before this one has, by names that are the same everywhere; tables on the host are not copied."""
         state = jax.tree.map(on_host, state)
         trees = {"params": state.params} | {
             f"optimizer {number}": _tree(leaf, state.params)
@@ -95,7 +95,7 @@ def _name(path: Path) -> str:
 
 
 def vectors(change: Callable[[Any], Any], optimizer: Any, like: Any) -> Any:
-    """An optimizer's state after a change of the tree of weights, which its vectors follow number by number."""
+    """Return an optimizer's state after a change of the tree of weights, which its vectors follow element by element."""
     return jax.tree.map(lambda leaf: _vector(change(_tree(leaf, like))) if leaf.ndim else leaf, optimizer)
 
 

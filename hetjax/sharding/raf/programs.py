@@ -1,6 +1,6 @@
 """The programs of a RAF step: local ones, of a partition on its row of the mesh, and those of all partitions together.
 
-A local program returns the partial aggregates of the seeds and the way back (a `jax.vjp`, which is a pytree). The programs of the
+A local program returns the partial aggregates of the seeds and the backward pass (a `jax.vjp`, which is a pytree). The programs of the
 mesh combine partial aggregates; the last also finishes, takes the loss and its gradient.
 """
 
@@ -36,12 +36,12 @@ When = tuple[Array, Array]  # the seed, and the updates done before
 
 
 class PassOutput(NamedTuple):
-    """What a pass leaves.
+    """The output of a pass.
 
     Attributes:
-      partial: of the seeds, partial.
+      partial: the partial aggregates of the seeds.
       x: embeddings of the inner nodes, per node type.
-      own: the seeds' embeddings that the pass folded with; None where nothing looks at them.
+      own: the seeds' embeddings that the pass aggregated with; None where nothing looks at them.
     """
 
     partial: Any
@@ -50,12 +50,12 @@ class PassOutput(NamedTuple):
 
 
 class PassGradients(NamedTuple):
-    """Gradients that a pass leaves, summed over replicas of what they share.
+    """The gradients that a pass returns, summed over replicas of what they share.
 
     Attributes:
-      weights: of the weights, by this pass and later ones.
-      rows: of the learnable rows that were read; empty but after the first pass.
-      before: of what the pass was given.
+      weights: the gradients of the weights, by this pass and later ones.
+      rows: the gradients of the learnable rows that were read; empty except for the first pass.
+      before: the cotangents of the pass's inputs.
     """
 
     weights: Any
@@ -64,7 +64,7 @@ class PassGradients(NamedTuple):
 
 
 def passes(share: PartitionModel) -> list[tuple[int, ...]]:
-    """The layers of each pass: all in one, or one in each where partial aggregates are exchanged after every layer."""
+    """Return the layers of each pass: all in one, or one in each where partial aggregates are exchanged after every layer."""
     depths = range(len(share.local_model.layers))
     return [(depth,) for depth in depths] if share.exchanged else [tuple(depths)]
 
@@ -78,14 +78,14 @@ def run(
     masks: Masks | None = None,
     exchanges: tuple[Exchange, Exchange] | None = None,
 ) -> PassOutput:
-    """One pass of a partition; a method of the model, to be given to `model.apply`.
+    """Run one pass of a partition; a method of the model, to be given to `model.apply`.
 
     Args:
       depths: the layers of the pass.
-      blocks: of every layer.
-      before: what the pass before left, its partial aggregates combined; of the first pass nothing but `x`, the features.
-      masks: of the step.
-      exchanges: of the first layer, for the seeds and for the other nodes, where columns are divided.
+      blocks: the blocks of every layer.
+      before: the output of the pass before, its partial aggregates combined; the first pass has only `x`, the features.
+      masks: the masks of the step.
+      exchanges: the exchanges of the first layer, for the seeds and for the other nodes, where columns are divided.
     """
     total, x, own = before
     here = LOCAL, Pieces(share)
@@ -115,9 +115,9 @@ class LocalPrograms:
     """The programs of one partition, on its row of the mesh; replicas run them alike on their shares of the seeds.
 
     Args:
-      trainer, share: of the model, and of the partition.
+      trainer, share: the trainer of the model, and the part of the model that the partition computes.
       mesh: the row, or its groups that divide the columns of the features.
-      first: how these are divided; None: they are not.
+      first: the division of these; None: they are not divided.
     """
 
     def __init__(self, trainer: Trainer, share: PartitionModel, mesh: Mesh, first: FirstLayer | None = None):
@@ -130,11 +130,11 @@ class LocalPrograms:
     def _forward(
         self, number: int, params: Any, rows: Rows, static: Rows, local: Local, before: PassOutput, when: When
     ) -> tuple[PassOutput, Callable[[PassOutput], Any]]:
-        """Pass `number`; returns its outcome, with partial aggregates `[1, seeds, ...]`, and the way back.
+        """Run pass `number`; return its outcome, with partial aggregates `[1, seeds, ...]`, and its vjp.
 
         Args:
-          rows: per learnable type the rows of the whole table; of one on the host those that the step takes.
-          static: per static type the whole feature matrix.
+          rows: the rows of the whole table per learnable type; for a table on the host those that the step takes.
+          static: the whole feature matrix per static type.
           before: as in `run`, without the features; its combined partial aggregates `[1, seeds, ...]`.
         """
         depths = passes(self.share)[number]
@@ -162,11 +162,11 @@ class LocalPrograms:
     def _pull(
         self, gathered: frozenset[str], back: Callable[[PassOutput], Any], outcome: PassOutput, so_far: Any
     ) -> PassGradients:
-        """Gradients through a pass.
+        """Compute the gradients through a pass.
 
         Args:
           gathered: the learnable types of which rows were read, rather than the whole table.
-          back: from `forward`.
+          back: the vjp, from `forward`.
           outcome: the gradient of its outcome.
           so_far: the gradient of the weights by later passes, or None.
         """
@@ -177,7 +177,7 @@ class LocalPrograms:
         return PassGradients(self._keep(weights, P()), learned, before)
 
     def _keep(self, tree: Any, spec: P) -> Any:
-        """Gradients sharded as what they are of; XLA would choose for those that are zero."""
+        """Return gradients sharded like their arguments; XLA would choose another sharding for those that are zero."""
         return jax.lax.with_sharding_constraint(tree, NamedSharding(self.mesh, spec)) if jax.tree.leaves(tree) else tree
 
 
@@ -191,7 +191,7 @@ class MeshPrograms:
         self.spread, self.conclude = Program(PARTIAL, self._spread, mesh), Program(PARTIAL, self._conclude, mesh)
 
     def _combine(self, layer: Layer, partials: Any) -> tuple[Any, Any]:
-        """The totals of partial aggregates, both `[partitions, seeds, ...]`, and the way back."""
+        """Combine partial aggregates `[partitions, seeds, ...]`; return the combined aggregates, of the same shape, and the vjp."""
 
         def total(partial: Any) -> tuple[Any, Any]:
             return _alone(jax.vjp(lambda own: united(layer, self.share, own, across), _only(partial)))
@@ -199,7 +199,7 @@ class MeshPrograms:
         return shard_map(total, self.mesh, (SEEDS,), (SEEDS, P(BOTH)))(partials)
 
     def _spread(self, back: Any, totals: Any) -> Any:
-        """The gradient of partial aggregates from that of totals, to which every partition adds what it made of them."""
+        """Return the cotangents of the partial aggregates from those of the combined ones, to which every partition contributes a part."""
 
         def pull(back: Any, total: Any) -> Any:
             (gradient,) = _only(back)(jax.lax.psum(_only(total), RELATION))
@@ -216,7 +216,7 @@ class MeshPrograms:
         arrays: Any,
         when: When,
     ) -> tuple[jax.Array, Any, Any, jax.Array | None]:
-        """The loss, and its gradients.
+        """Compute the loss and its gradients.
 
         Args:
           params: the weights that this reads, alike everywhere.
@@ -249,24 +249,24 @@ class MeshPrograms:
 
 
 def across(monoid: Monoid, partial: Any) -> Any:
-    """The total over all partitions; inside the program."""
+    """Return the combined aggregate over all partitions; inside the program."""
     return combine(monoid, partial, RELATION)
 
 
 def _only(tree: Any) -> Any:
-    """Of arrays `[1, ...]` what they hold."""
+    """Return the elements of arrays `[1, ...]` without their first axis."""
     return jax.tree.map(lambda leaf: leaf[0], tree)
 
 
 def _alone(tree: Any) -> Any:
-    """The inverse of `_only`."""
+    """Return the inverse of `_only`."""
     return jax.tree.map(lambda leaf: leaf[None], tree)
 
 
 def weights_of(model: Stack, share: PartitionModel, features: Mapping[str, int]) -> tuple[Any, Any]:
-    """The weights that a partition's passes read, and those that the conclusion does, each as a tree of shapes.
+    """Return the weights that a partition's passes read, and those that the conclusion does, each as a tree of shapes.
 
-    Found by tracing both on a graph of one node per type and one edge per relation.
+    They are found by tracing both on a graph of one node per type and one edge per relation.
     """
 
     def everything(model: Stack) -> PassOutput:

@@ -1,4 +1,4 @@
-"""What several partitions have a copy of: found by intersecting what they read, summed over them, updated alike."""
+"""The copies that several partitions have: found by intersecting what they read, summed over the partitions, updated alike."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -21,33 +21,33 @@ Group = tuple[int, ...]  # partitions
 
 
 def owners(has: Sequence[Any]) -> dict[Any, Group]:
-    """Which partitions have each of the things that they have, in an order that is the same for all."""
+    """Return the partitions that have each key, in an order that is the same for all."""
     return {key: tuple(p for p, own in enumerate(has) if key in own) for key in sorted(frozenset().union(*has))}
 
 
 def groups(owned: Mapping[Any, Group]) -> dict[Group, tuple]:
-    """What is to be summed over each group of several partitions."""
+    """Return the keys that are to be summed over each group of several partitions."""
     several = sorted({group for group in owned.values() if len(group) > 1})
     return {group: tuple(key for key, parts in owned.items() if parts == group) for group in several}
 
 
 def paths(tree: Any) -> frozenset[Path]:
-    """Of the weights of a tree."""
+    """Return the paths of the weights of a tree."""
     return frozenset(flatten_dict(tree))
 
 
 def select(tree: Any, wanted: Collection[Path]) -> Any:
-    """The weights of a tree at some paths."""
+    """Return the weights of a tree at some paths."""
     return unflatten_dict({path: leaf for path, leaf in flatten_dict(tree).items() if path in wanted})
 
 
 def pack(leaves: Sequence[jax.Array]) -> jax.Array:
-    """Several arrays as one, `[1, numbers]`."""
+    """Return several arrays as one, `[1, elements]`."""
     return jnp.concatenate([jnp.ravel(leaf) for leaf in leaves])[None]
 
 
 def unpack(packed: jax.Array, like: Sequence[jax.Array]) -> list[jax.Array]:
-    """The inverse of `pack`."""
+    """Return the arrays of a packed one: the inverse of `pack`."""
     ends, leaves = 0, []
     for leaf in like:
         leaves.append(packed[0, ends : ends + leaf.size].reshape(leaf.shape))
@@ -56,12 +56,12 @@ def unpack(packed: jax.Array, like: Sequence[jax.Array]) -> list[jax.Array]:
 
 
 def within(group: Group, parts: Collection[int]) -> list[int]:
-    """Those of a group that are among some partitions."""
+    """Return the members of a group that are among some partitions."""
     return [part for part in group if part in parts]
 
 
 class Sums:
-    """The sum of an array `[1, n]` of each partition of a group; each gets it. In and out, of those that are here."""
+    """The sum of an array `[1, n]` over the partitions of a group; each gets it. Inputs and results are those of this process's partitions."""
 
     def __init__(self, mesh: Mesh, group: Group):
         self.mesh = meshes.rows(mesh, group)
@@ -81,9 +81,9 @@ class Rows:
     """The gradients of the rows that any device of a group read, each row once.
 
     Args:
-      mesh: of all partitions.
-      group: those that read the type.
-      nodes: number of rows of the table.
+      mesh: the mesh of all partitions.
+      group: the partitions that read the type.
+      nodes: the number of rows of the table.
     """
 
     def __init__(self, mesh: Mesh, group: Group, nodes: int):
@@ -92,7 +92,7 @@ class Rows:
         self.run = Program(ROWS, merged, self.mesh)
 
     def __call__(self, trees: Mapping[int, tuple[Array, jax.Array]]) -> dict[int, tuple[jax.Array, jax.Array]]:
-        """From ids `[n]` and gradients `[n, width]` of each partition ids, once each, and their sums, the same for all."""
+        """Return distinct ids and the sums of their gradients, the same for all, from ids `[n]` and gradients `[n, width]` of each partition."""
         merged = self.run(*meshes.join(self.mesh, P(BOTH), list(trees.values())))
         return dict(zip(trees, meshes.split(self.mesh, P(), merged), strict=True))
 

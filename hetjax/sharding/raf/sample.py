@@ -1,8 +1,8 @@
-"""What one partition samples: for the seeds the relations that it owns, for the nodes below them all that they need.
+"""The sample of one partition: the relations that it owns for the seeds, and all relations that are needed for the nodes below them.
 
 Seeds and inner nodes are different roles, with a block each in every layer. An inner node has all of its relations in
 the partition, so its embeddings are complete; a seed has only those that the partition owns, so its partial aggregates are
-partial. A node that is both keeps both: the draw is a function of the node, so both draw the same neighbours.
+partial. A node that is both keeps both roles: sampling is a function of the node, so both sample the same neighbours.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from hetjax.system.arrays import Array
 
 
 class Roles(NamedTuple):
-    """What one layer of a partition folds; both read the same source rows.
+    """The two roles of one layer of a partition; both read the same source rows.
 
     Attributes:
       seeds: into the seeds; `self_rows` says where their own rows are, and is empty where the partition's sources do not
@@ -40,7 +40,7 @@ class Local(NamedTuple):
       blocks: one per layer, the first layer's first.
       inputs: int32 node ids per node type whose feature rows are gathered; as in `Batch`.
       rows: as in `Batch`.
-      picks: where columns are divided, of the seeds and of the other nodes, as of `push_pull.exchange.Push`.
+      picks: the picks of the seeds and of the other nodes where columns are divided, as of `push_pull.exchange.Push`.
     """
 
     blocks: tuple[Roles, ...]
@@ -58,10 +58,10 @@ class LocalSample(NamedTuple):
 
 
 class PartitionModel(NamedTuple):
-    """Which part of the model a partition computes.
+    """The part of the model that a partition computes.
 
     Attributes:
-      local_model: what is folded, from the plan.
+      local_model: the relations that are aggregated, from the plan.
       target: the seeds' type.
       exchanged: whether the seeds' partial aggregates are combined after every layer, rather than after the last alone.
       reads_own: whether layers read their targets' own embeddings.
@@ -75,7 +75,7 @@ class PartitionModel(NamedTuple):
     cuts: tuple[tuple[Relation, tuple[str, ...]], ...] = ()
 
     def reads_seeds(self, depth: int) -> bool:
-        """Whether the seeds' own rows are among the sources of layer `depth`.
+        """Return whether the seeds' own rows are among the sources of layer `depth`.
 
         They are where their features are, if they look at themselves; above that they come from the exchange. Without
         an exchange only the owner of their self term reads them, in the last layer.
@@ -86,10 +86,10 @@ class PartitionModel(NamedTuple):
 def draw_local(
     sampler: Sampler, share: PartitionModel, seeds: np.ndarray, fanouts: Sequence[int], stream: tuple
 ) -> LocalSample:
-    """Sample a partition's neighbours of `seeds`: the same that one device draws, those of its relations.
+    """Sample a partition's neighbours of `seeds`: the same that one device samples, those of its relations.
 
     Args:
-      sampler: of the partition's graph.
+      sampler: the sampler of the partition's graph.
       seeds, fanouts, stream: as in `Sampler.sample`.
     """
     target = {share.target: np.ascontiguousarray(seeds, np.int32)}
@@ -112,7 +112,7 @@ def draw_local(
 
 
 def whole_local(sampler: Sampler, share: PartitionModel, seeds: np.ndarray) -> LocalSample:
-    """All edges that a partition folds for `seeds`; inner nodes are all of their types, each the row of its id."""
+    """Return all edges that a partition aggregates for `seeds`; inner nodes are all of their types, each the row of its id."""
     graph, program = sampler.graph, share.local_model
     adjacency = {r: whole_relation(graph, r) for layer in program.layers for r in layer.inner.relations}
     blocks, rows = [], []
@@ -132,7 +132,7 @@ def whole_local(sampler: Sampler, share: PartitionModel, seeds: np.ndarray) -> L
 
 
 def measure_local(use: str, sample: LocalSample, graph: HetGraph) -> Iterator[tuple[str, int, int]]:
-    """As `blocks.measure`, of a partition's sample."""
+    """Measure a partition's sample, as `blocks.measure`."""
     for depth, (roles, rows) in enumerate(zip(sample.blocks, sample.rows)):
         for node_type, size in rows.items():
             yield rows_of(use, depth, node_type), size, graph.schema.nodes[node_type]

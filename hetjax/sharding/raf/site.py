@@ -14,13 +14,13 @@ from hetjax.sharding.raf.sample import PartitionModel
 
 
 class Site(NamedTuple):
-    """What a process has of a run on a mesh.
+    """The part of a run on a mesh that a process has.
 
     Attributes:
-      plan: who folds what.
+      plan: the partitions, and the relations that each aggregates.
       mesh: `relation` x `data`, as the plan has them, of the devices of all processes.
-      slices: of the columns of features; each so many replicas of a partition that follow each other have a slice each.
-      graphs: of each partition that has devices here, what it folds and reads; labels and splits are in every one.
+      slices: the number of slices of the features' columns; so many consecutive replicas of a partition have a slice each.
+      graphs: the graph that each partition with devices here aggregates and reads; labels and splits are in every one.
       group: the processes.
     """
 
@@ -47,12 +47,12 @@ class Site(NamedTuple):
         return meshes.positions_here(self.row(part))
 
     def leads(self, part: int) -> bool:
-        """Whether this process speaks for a partition."""
+        """Return whether this process speaks for a partition."""
         return 0 in self.replicas(part) if part in self.graphs else False
 
 
 def partition_models(plan: MetaPartitioning) -> list[PartitionModel]:
-    """What each partition of a plan computes."""
+    """Return the part of the model that each partition of a plan computes."""
     tree = plan.tree
     cuts = tuple((r, tuple(piece.key for piece in pieces(r, count))) for r, count in plan.cuts.items())
     return [

@@ -1,6 +1,6 @@
 """RAF whose partitions divide the columns of their features among their replicas (push-pull within a partition).
 
-What a pass leaves is what it leaves otherwise: only the first layer's features, their tables and these tables' gradients are sliced.
+The outputs of a pass are the same as without slices: only the first layer's features, their tables and these tables' gradients are sliced.
 """
 
 import functools
@@ -36,7 +36,7 @@ FOUND = Gradients._make((P(), P(FEATURE), P(), P()))
 
 
 class SlicedRafEngine(RafEngine):
-    """As `RafEngine`, on a mesh `relation` x `data` x `feature`; all devices of a partition are in one process."""
+    """The engine of RAF on a mesh `relation` x `data` x `feature`; all devices of a partition are in one process."""
 
     def __init__(self, setup: Setup, site: Site, batches: RafBatches, features: MeshFeatureStore):
         self.first = first_layer(setup.trainer, site.slices)
@@ -77,7 +77,7 @@ class SlicedRafEngine(RafEngine):
         return {part: placed._replace(tables=self._sliced(part, own[part])) for part, placed in states.items()}
 
     def _joined(self, states: Mapping[int, TrainState]) -> dict[int, TrainState]:
-        """The states with whole tables, on the host."""
+        """Return the states with whole tables, on the host."""
         whole = {}
         for part, state in states.items():
             tables = jax.tree.map(on_host, state.tables)
@@ -92,10 +92,10 @@ class SlicedRafEngine(RafEngine):
 
 
 class SlicedRows(Rows):
-    """As `Rows`, of gradients of slices: who has the same slice merges them.
+    """The merged gradients of slices of rows, as `Rows`: the devices that have the same slice merge them.
 
     Args:
-      slices: number of them.
+      slices: the number of slices.
     """
 
     def __init__(self, mesh: Mesh, group: Group, nodes: int, slices: int):
@@ -111,7 +111,7 @@ class SlicedRows(Rows):
         return {part: (mine, self._of_row(number, sums)) for part, (mine, number) in zip(trees, own, strict=True)}
 
     def _of_row(self, number: int, sums: jax.Array) -> jax.Array:
-        """The sums on the devices of one partition, `[slices * rows, columns of a slice]`."""
+        """Return the sums on the devices of one partition, `[slices * rows, columns of a slice]`."""
         groups = meshes.grouped(meshes.row(self.mesh, number), self.slices)
         data = {shard.device: shard.data for shard in sums.addressable_shards}
         shards = [data[device] for device in groups.devices.flat]

@@ -19,12 +19,12 @@ from hetjax.sharding.strategy import Setup
 
 
 class SlicedRafBatches(RafBatches):
-    """As `RafBatches`; of every partition groups of replicas that sample together what lies below the cut.
+    """Batches as of `RafBatches`, for groups of replicas in every partition that sample together what lies below the cut.
 
     Args:
-      setup: of the run.
+      setup: the setup of the run.
       site: this process's place, with all replicas of its partitions.
-      features: where they live.
+      features: the places of features.
     """
 
     def __init__(self, setup: Setup, site: Site, features: MeshFeatureStore):

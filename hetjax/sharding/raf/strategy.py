@@ -1,4 +1,4 @@
-"""The strategy Relation-Aggregation-First: which relations each partition folds, and what opens them."""
+"""The strategy Relation-Aggregation-First: the relations that each partition aggregates, and how they are opened."""
 
 from dataclasses import replace
 from functools import partial
@@ -32,7 +32,7 @@ PLANNED = ("targets", "hops", "metapaths", "self_term", "exchange")  # what a pl
 
 
 class Raf(declared.Raf, Strategy):
-    """Partitions of the relations, each with replicas that share the seeds of a step."""
+    """Training on partitions of the relations, each with replicas that share the seeds of a step."""
 
     def open(self, config: Config, ahead: Ahead | None = None) -> HetGraph:
         return load_abstract(config.data, ahead, config.task.target)  # a process opens no more than its own partitions
@@ -108,11 +108,11 @@ class Raf(declared.Raf, Strategy):
 def load_part(
     data: Data, graph: HetGraph, plan: MetaPartitioning, number: int, model: str | None = None, target: str = ""
 ) -> HetGraph:
-    """One partition of a graph.
+    """Load one partition of a graph.
 
     Args:
-      graph: of a `Setup`: of a store in shape alone.
-      model: by whose name edges that are opened here are changed as it folds them; None: they are left as they are.
+      graph: the graph of a `Setup`; that of a store is there in shape alone.
+      model: the name of the model; edges that are opened here are changed as it aggregates them; None: they are left as they are.
       target: as of `hetjax.datasets.load.load`.
 
     Raises:
@@ -128,7 +128,7 @@ def load_part(
 
 
 def make_batches(setup: Setup, site: Site, features: MeshFeatureStore) -> RafBatches:
-    """The batches of a mesh; on the whole graph every row is on the devices, and is read in its place."""
+    """Return the batches of a mesh; on the whole graph every row is on the devices, and is read in its place."""
     seed = setup.config.train.seed
     if setup.regime.whole:
         return RafBatches(site, frozenset(), frozenset(), setup.task, setup.regime, seed, features)
@@ -139,7 +139,7 @@ def make_batches(setup: Setup, site: Site, features: MeshFeatureStore) -> RafBat
 
 
 def chosen_cuts(options: declared.Options, setup: Setup) -> dict[Relation, int]:
-    """The relations that are to be cut, by hand or because a host has no room for one, and into how many pieces.
+    """Return the relations that are to be cut, by hand or because a host has no room for one, and into how many pieces.
 
     Raises:
       InputError: no such relation, a number of pieces that there are no partitions for, or a model whose relations cannot be cut.
@@ -181,7 +181,7 @@ def chosen_cuts(options: declared.Options, setup: Setup) -> dict[Relation, int]:
 
 
 def given_plan(folder: str, planned: MetaPartitioning) -> MetaPartitioning:
-    """The plan in a folder, in place of the one that was made.
+    """Return the plan in a folder, in place of the one that was made.
 
     Raises:
       InputError: it is for another graph, mesh or model.

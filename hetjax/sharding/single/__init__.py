@@ -1,1 +1,1 @@
-"""One device: the plain path, which every other strategy equals."""
+"""The strategy of one device: the plain path, which every other strategy equals."""

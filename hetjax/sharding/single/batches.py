@@ -18,13 +18,13 @@ class SingleBatches(Batches):
     """Batches of seed nodes with sampled neighbourhoods, or of all that the training nodes depend on, on one device.
 
     Args:
-      sampler: draws from the graph.
+      sampler: the sampler of the graph.
       task, regime, seed: as in `Batches`.
       to_device: puts a batch of host arrays on the device.
-      together: what mini-batches fold together.
+      together: the relations that mini-batches aggregate together.
 
     Attributes:
-      edges: how many a step on the whole graph reads; 0 until its batch is drawn.
+      edges: the number of edges that a step on the whole graph reads; 0 until its batch is sampled.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What the strategy of one device takes."""
+"""The declaration of the strategy of one device."""
 
 from hetjax.options.config import Config
 from hetjax.sharding.declaration import Declaration

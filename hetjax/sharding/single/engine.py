@@ -35,7 +35,7 @@ class SingleEngine(Engine):
 
     Args:
       setup, batches: as in `Engine`.
-      features: where those of every input type live.
+      features: the places of the features of every input type.
       to_device: puts blocks of the whole graph on the device, for evaluation by one program; None: evaluation goes in chunks.
       packs: whether a state may have its weights in one vector, which nobody else adds to another's.
     """
@@ -97,7 +97,7 @@ class SingleEngine(Engine):
 
     @cached_property
     def whole(self) -> WholeEvaluator | None:
-        """Evaluates by one program what reads at most `TIMES_A_STEP` times as many edges as a step of the whole graph, or as many as a chunk."""
+        """Evaluate by one program what reads at most `TIMES_A_STEP` times as many edges as a step of the whole graph, or as many as a chunk."""
         if self.to_device is None:
             return None
         config, sampler = self.setup.config, self.batches.sampler
@@ -128,7 +128,7 @@ class SingleEngine(Engine):
         return trained._replace(tables=held | away), loss
 
     def _packed(self, state: TrainState, batch: Batch) -> TrainState:
-        """The state with all weights in one vector, if that pays."""
+        """Return the state with all weights in one vector, if that pays."""
         if not self.packs or isinstance(state.params, Packed) or self.trainer.l2:  # the penalty is on some weights
             return state
         self.packing = self.packing or packing(state.params, self.trainer.model.layers, batch.blocks)
@@ -136,7 +136,7 @@ class SingleEngine(Engine):
 
 
 def packed(state: TrainState, how: Packing) -> TrainState:
-    """A state whose weights, and what the optimizer keeps of them, are vectors; made by the host, as XLA would compile what is done once."""
+    """Return a state whose weights, and what the optimizer keeps of them, are vectors; made by the host, because XLA would compile an operation that runs once."""
     leaves = jax.tree.leaves(state.params)
     numbers = np.concatenate([np.ravel(leaf) for leaf in leaves])
 
@@ -148,7 +148,7 @@ def packed(state: TrainState, how: Packing) -> TrainState:
 
 
 def unpacked(state: TrainState) -> TrainState:
-    """The inverse of `packed`; a state that was not packed as it is."""
+    """Return the state before `packed`; a state that was not packed is returned as it is."""
     if not isinstance(state.params, Packed):
         return state
     how, vector = state.params.packing, np.asarray(state.params.vector)

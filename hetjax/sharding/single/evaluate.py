@@ -1,4 +1,4 @@
-"""Evaluation on the whole graph: of all nodes that a run evaluates, by one program."""
+"""Evaluation on the whole graph: one program evaluates all nodes that a run evaluates."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,12 +23,12 @@ class WholeEvaluator:
     That is found once for all nodes that a run evaluates: one program serves it.
 
     Args:
-      model: whose layers are applied.
-      sampler: of the graph.
+      model: the model whose layers are applied.
+      sampler: the sampler of the graph.
       to_device: puts blocks of the whole graph, one per layer, where they are read.
       asked: nodes per root type that `embed` will be asked for.
       edges: the most that all layers together may read.
-      options: of the compiler.
+      options: the options of the compiler.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class WholeEvaluator:
         Args:
           params: the model's weights, not packed.
           x: `[nodes, width]` per input type, on the device.
-          nodes: per root type distinct ids.
+          nodes: distinct ids per root type.
         """
         assert self.blocks
         params = jax.device_get(params)  # wherever they were, or the program would be compiled for each place

@@ -1,4 +1,4 @@
-"""Relations that mini-batches fold together: which, how much room every batch has for them, and the graph that is made of them."""
+"""Relations that mini-batches aggregate together: their choice, the room of every batch for them, and the graph that is made of them."""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 
@@ -15,11 +15,11 @@ ENDS = "sources", "targets"
 
 
 class FoldedTogether:
-    """Relations of like shapes, per layer.
+    """The groups of relations of like shapes, per layer.
 
     Args:
-      graph: that is sampled.
-      layers: per layer, what is folded together.
+      graph: the graph that is sampled.
+      layers: the relations that are aggregated together, per layer.
       flowing: the types whose input rows get a gradient.
       use: as of `Batches`.
     """
@@ -29,12 +29,12 @@ class FoldedTogether:
         self.relations = [frozenset(relation for group in groups for relation in group.relations) for groups in layers]
 
     def paired(self, sample: Sample) -> Sample:
-        """A sample in whose blocks the edges of the groups are `Pairs`."""
+        """Return a sample in whose blocks the edges of the groups are `Pairs`."""
         made = [grouping.with_pairs(block, groups) for block, groups in zip(sample.blocks, self.layers, strict=True)]
         return sample._replace(blocks=tuple(made))
 
     def measure(self, sample: Sample) -> Iterator[tuple[str, int, int]]:
-        """What a sample needs for its pairs and their edges; as `blocks.measure`."""
+        """Measure the room that a sample needs for its pairs and their edges, as `blocks.measure`."""
         for depth, (groups, block) in enumerate(zip(self.layers, sample.blocks, strict=True)):
             for number, (group, pairs) in enumerate(zip(groups, block.pairs, strict=True)):
                 needed = zip(group.sizes(pairs), map(self._most, group.buckets), strict=True)
@@ -47,7 +47,7 @@ class FoldedTogether:
     def filled(
         self, capacities: Capacities, blocks: Sequence[Block], sample: Sample, seeds: Mapping[str, int]
     ) -> tuple[Block, ...]:
-        """Padded blocks, with the groups' graphs as large as their capacities.
+        """Return padded blocks, with the groups' graphs as large as their capacities.
 
         Args:
           blocks, seeds: as `pad_sample` gives and takes them.
@@ -76,7 +76,7 @@ class FoldedTogether:
         return grouping.as_one(group, pairs, buckets, has[self._name(*place, "edges")], sources, targets, flows)
 
     def _most(self, bucket: Sequence) -> Bucket:
-        """The most pairs that any of these relations can have."""
+        """Return the most pairs that any of these relations can have."""
         nodes, edges = self.graph.schema.nodes, {r: self.graph.relations[r].edges for r in bucket}
         most = [max(min(nodes[getattr(r, end)], edges[r]) for r in bucket) for end in ("source", "target")]
         return Bucket(len(bucket), *most)
@@ -86,15 +86,15 @@ class FoldedTogether:
 
 
 def _ends(group: Group) -> tuple[str, ...]:
-    """Those of which it has pairs."""
+    """Return the ends of which a group has pairs."""
     return ENDS[:1] if group.joint else ENDS
 
 
 def folded_together(setup: Setup, features: Features, read_by_id: frozenset[str]) -> FoldedTogether | None:
-    """What mini-batches fold together, by how many pairs each relation has in the first; None: nothing.
+    """Return the relations that mini-batches aggregate together, by the number of pairs of each in the first batch; None: there are none.
 
     Args:
-      read_by_id: the types that the first layer reads in place, whose relations are folded one by one there.
+      read_by_id: the types that the first layer reads in place, whose relations are aggregated one by one there.
     """
     model, graph = setup.trainer.model, setup.graph
     if setup.regime.whole or len(graph.relations) < grouping.FEWEST:

@@ -1,4 +1,4 @@
-"""How the first layer reads static features, by what that costs: without zeros, and in mini-batches in place or the rows of the batch alone."""
+"""The choice of how the first layer reads static features, by cost: without zeros, and in mini-batches in place or the rows of the batch alone."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -15,7 +15,7 @@ WORTH = 0.9  # counts are not exact enough for less
 
 
 def first_batch(setup: Setup) -> Sample:
-    """What a batch of the first training nodes reads, of each type the rows of its own; costs are counted by that."""
+    """Return the sample of a batch of the first training nodes, with the rows of each type; costs are counted by it."""
     model, graph = setup.trainer.model, setup.graph
     sampler = Sampler(graph, frozenset(), frozenset(), model.reads_own)
     examples = setup.task.examples("train")[: setup.regime.batch_size]
@@ -25,7 +25,7 @@ def first_batch(setup: Setup) -> Sample:
 
 
 class Reads:
-    """What the first layer makes of a type's features costs, in a batch of the first training nodes, by how they are read."""
+    """The costs of the first layer's work on a type's features, in a batch of the first training nodes, by how the features are read."""
 
     def __init__(self, setup: Setup):
         self.layer, self.graph, self.costs = setup.trainer.model.layers[0], setup.graph, setup.costs
@@ -33,23 +33,23 @@ class Reads:
         self.alone = one_edge([self.layer], self.graph)[0]
 
     def rows(self, t: str) -> int:
-        """Of the type, that the batch reads."""
+        """Return the number of rows of the type that the batch reads."""
         return len(self.sample.inputs.get(t, ()))
 
     def own(self, t: str) -> int:
-        """Of the type's nodes that read their own features, how many there are."""
+        """Return the number of nodes of the type that read their own features."""
         rows = self.sample.blocks[0].self_rows
         if t not in rows or not (t in self.layer.selves or self.layer.traits.reads_target):
             return 0
         return self.rows(t) if (own := rows[t]) is None else len(own)
 
     def relations(self, t: str) -> list[str]:
-        """Keys of those out of the type whose edges the batch has."""
+        """Return the keys of the relations out of the type whose edges the batch has."""
         edges = self.sample.blocks[0].adjacency
         return [r.key for r in self.layer.relations if r.source == t and r.key in edges]
 
     def works(self, t: str, rows: int, width: float) -> dict[str, Work]:
-        """Of each relation, if there are so many sources, so wide."""
+        """Return the work of each relation, if there are so many sources of such a width."""
         layer, edges = self.layer, self.sample.blocks[0].adjacency
 
         def work(key: str) -> Work:
@@ -60,21 +60,21 @@ class Reads:
         return {key: work(key) for key in self.relations(t)}
 
     def dense(self, t: str, rows: int) -> float:
-        """Of the relations with zeros, where so many sources are in place."""
+        """Return the cost of the relations with zeros, where so many sources are in place."""
         works = self.works(t, rows, self.graph.features[t].shape[1])
         others = {key: own for key, own in works.items() if key not in self.alone}
         apart = orders.least({key: works[key] for key in works.keys() - others}, False, self.costs)
         return apart + orders.least(others, self.layer.traits.shared_inputs is not None, self.costs)
 
     def copied(self, t: str) -> float:
-        """Of the relations with zeros, where the rows that the batch reads are copied first."""
+        """Return the cost of the relations with zeros, where the rows that the batch reads are copied first."""
         rows = self.rows(t)
         return self.dense(t, rows) + self.costs.orders.copy * rows * self.graph.features[t].shape[1]
 
     def sparse(self, t: str, rows: int, share: float) -> float:
-        """Of the relations without zeros, where so many sources are multiplied, and a share of their numbers is not zero: each is read as one at an edge is.
+        """Return the cost of the relations without zeros, where so many sources are multiplied, and a share of their elements is not zero.
 
-        Edges are grouped by source outside the program then (`single.strategy.make_batches`).
+        Each element is read as an element at an edge is. Edges are then grouped by source outside the program (`single.strategy.make_batches`).
         """
         costs, width = self.costs.orders, share * self.graph.features[t].shape[1]
         entry = replace(self.costs, orders=costs._replace(multiply=costs.move, group=0))
@@ -82,9 +82,9 @@ class Reads:
 
 
 def without_zeros(setup: Setup) -> frozenset[str]:
-    """The types whose features are kept without zeros, if they are mostly zeros, as that costs less.
+    """Return the types whose features are kept without zeros, if they are mostly zeros, as that costs less.
 
-    In mini-batches hetjax's kernels multiply the rows that a batch reads (`models.sums_at`). Without these, and where dropout draws
+    In mini-batches hetjax's kernels multiply the rows that a batch reads (`models.sums_at`). Without these, and where dropout samples
     masks for all entries, all rows are multiplied at every step: then a batch has to read enough.
     """
     model, graph, costs = setup.trainer.model, setup.graph, setup.costs.orders
@@ -110,9 +110,9 @@ def without_zeros(setup: Setup) -> frozenset[str]:
 
 
 def gathered(setup: Setup, in_place: Iterable[str]) -> frozenset[str]:
-    """The types of which a step copies the rows that it reads, once each, before it folds them, as that costs less than to read all in place.
+    """Return the types of which a step copies the rows that it reads, once each, before it aggregates them, because that costs less than reading all in place.
 
-    Relations that fold first read as much either way. Those that multiply first multiply every row, whether the batch reads it or not.
+    Relations that aggregate first read as much either way. Those that multiply first multiply every row, whether the batch reads it or not.
 
     Args:
       in_place: the types that could be read in place.

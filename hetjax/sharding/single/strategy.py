@@ -24,14 +24,14 @@ from hetjax.sharding.strategy import Setup, Strategy, read_in_place
 
 
 class Single(declared.Single, Strategy):
-    """Nothing is divided, nothing is sent."""
+    """The strategy of one device: it divides nothing and sends nothing."""
 
     def engine(self, setup: Setup, partitioning: None = None) -> SingleEngine:
         return engine_on(setup)
 
 
 def engine_on(setup: Setup, device: jax.Device | None = None, packs: bool = True) -> SingleEngine:
-    """What trains a graph on one device, if not given the first one; `packs` as of `SingleEngine`.
+    """Make the engine that trains a graph on one device, by default the first one; `packs` as of `SingleEngine`.
 
     Raises:
       InputError: features do not fit where they are to live.
@@ -55,9 +55,9 @@ def engine_on(setup: Setup, device: jax.Device | None = None, packs: bool = True
 
 
 def at_once(setup: Setup, features: Features) -> bool:
-    """Whether all nodes that a run evaluates may be evaluated by one program.
+    """Return whether all nodes that a run evaluates may be evaluated by one program.
 
-    So it is where training is on the whole graph, or the graph has no more edges than a chunk and all features live on the device.
+    They may where training is on the whole graph, or the graph has no more edges than a chunk and all features live on the device.
     """
     small = setup.graph.edges <= setup.config.sampling.evaluation_edges
     return setup.regime.whole or (small and set(features.placement.values()) <= {"device"})
@@ -66,11 +66,11 @@ def at_once(setup: Setup, features: Features) -> bool:
 def whole_blocks(
     setup: Setup, features: Features, one_edges: Sequence[frozenset[str]], blocks: Blocks, known_sums: bool = False
 ) -> Blocks:
-    """Blocks of the whole graph, on the device.
+    """Return the blocks of the whole graph, on the device.
 
     Args:
       one_edges: as of `models.one_edge`.
-      blocks: in host memory.
+      blocks: the blocks in host memory.
       known_sums: whether sums of what never changes stand for edges: they save time at every step, and may take more memory.
     """
     made, sources = [], setup.graph.schema.nodes
@@ -83,26 +83,26 @@ def whole_blocks(
 
 
 def targets_of(block: Block, sources: Mapping[str, int]) -> dict[str, int]:
-    """How many targets a block of exact size has, per node type, of so many sources."""
+    """Return the number of targets that a block of exact size has, per node type, for so many sources."""
     return {t: sources[t] if rows is None else len(rows) for t, rows in block.self_rows.items()}
 
 
 def folded_alone(setup: Setup, features: Features, depth: int, known_sums: bool) -> set[str]:
-    """The types of which a layer of the whole graph folds no relations together."""
+    """Return the types of which a layer of the whole graph aggregates no relations together."""
     model = setup.trainer.model
     summed = features.static if known_sums and not depth and model.layers[0].traits.linear_fold else ()
     return {*model.sparse(depth, features.static), *summed}
 
 
 def known(setup: Setup, features: Features, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
-    """The blocks of the whole graph; of what never changes the first layer's sums, in place of edges."""
+    """Return the blocks of the whole graph; the first layer's sums of static features stand in place of edges."""
     read = {t: features.static[t] for t in features.static.keys() & read_in_place(setup, features)}
     static = {t: matrix for t, matrix in read.items() if not isinstance(matrix, SparseRows)}
     return with_known(setup.trainer.model.layers[0], blocks[0], static, setup.costs.orders), *blocks[1:]
 
 
 def make_batches(setup: Setup, features: Features, to_device: Callable[[Batch], Any]) -> SingleBatches:
-    """The batches of one device, or of several that have the same.
+    """Return the batches of one device, or of several that have the same.
 
     Args:
       to_device: puts a batch of host arrays where it is used.

@@ -1,1 +1,1 @@
-"""Tensor parallelism: the columns are divided, and every device folds all edges."""
+"""Tensor parallelism: the columns are divided, and every device aggregates all edges."""

@@ -1,7 +1,7 @@
-"""Attention on divided columns: every device has some of the heads, or of every head some of the columns.
+"""Attention on divided columns: every device has some of the heads, or some of the columns of every head.
 
 Where the devices divide the heads evenly, logits and softmax need nobody else. Otherwise each takes its columns' part of every
-logit, and these are summed over the devices: two all-reduces of a number per edge and head (there, and their gradients).
+logit, and these are summed over the devices: two all-reduces of an element per edge and head (forward, and their gradients).
 """
 
 import jax
@@ -59,7 +59,7 @@ def _by_heads(adjacency, queries, offsets, keys, values, slope, keep) -> Attende
 
 
 def _alike(queries: jax.Array, offsets: jax.Array) -> bool:
-    """Whether all targets have the same queries. A device's only target has its own, which those of others differ from."""
+    """Return whether all targets have the same queries. A device's only target has its own queries, which differ from other devices'."""
     return len(queries) == 1 != len(offsets)
 
 
@@ -85,13 +85,13 @@ def _by_columns(adjacency, queries, offsets, keys, values, slope, keep) -> Atten
 
 
 def _weighed(edges: Adjacency, logits: jax.Array, values: jax.Array, keep: jax.Array | None) -> Folded:
-    """Of all edges' logits and this device's columns of the values: the columns of the weighed ones, and the sums of the weights."""
+    """Return the weighted columns and the sums of the weights, from all edges' logits and this device's columns of the values."""
     *sums, numerator = weigh(edges, logits, values, keep)
     return Folded([_across(numerator)], sums)
 
 
 def _across(x: jax.Array) -> jax.Array:
-    """`[rows, columns, heads]` of `[rows, heads, columns]`, which is how columns of every head are divided; and the inverse."""
+    """Return `[rows, columns, heads]`, in which the columns of every head are divided, from `[rows, heads, columns]`; or the inverse."""
     return jnp.swapaxes(x, 1, 2)
 
 

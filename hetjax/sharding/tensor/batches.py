@@ -26,7 +26,7 @@ SLICED_SPEC = Block(P(), P(), P(), P(FEATURE))  # type: ignore[arg-type]  # whos
 
 
 def ranges(nodes: Mapping[str, int], parts: int) -> Owned:
-    """Who has which nodes: ranges of ids, of each type as many for every device, but for the last ones."""
+    """Return the owners of nodes: ranges of ids, of equal sizes for every device in each type, except for the last ones."""
     return Owned({t: np.arange(count) // max(1, -(-count // parts)) for t, count in nodes.items()}, parts)
 
 
@@ -34,9 +34,9 @@ class TensorBatches(Batches):
     """The one batch of the whole graph, for a mesh of devices that divide the columns.
 
     Args:
-      setup: of the run.
-      mesh: with the axis `feature`.
-      owned: who has which nodes.
+      setup: the setup of the run.
+      mesh: the mesh with the axis `feature`.
+      owned: the owner of each node.
       still: the types whose features the first layer's relations read as they are, at every step the same.
     """
 
@@ -65,7 +65,7 @@ class TensorBatches(Batches):
         return sharded._replace(local=sharded.local._replace(blocks=self._blocks(sample)))
 
     def _blocks(self, sample: tuple[Block, ...]) -> tuple[Block, ...]:
-        """The layers' blocks on the mesh; what several of them have is there once."""
+        """Return the layers' blocks on the mesh; arrays that several of them have are there once."""
         every = {key: edges for block in sample for key, edges in block.adjacency.items()}
         whole = {key: meshes.put(self.mesh, P(), self._divided(key, edges)) for key, edges in every.items()}
         ids = {t: meshes.put(self.mesh, P(FEATURE), self._ids(t)) for t in self.graph.schema.nodes}
@@ -97,7 +97,7 @@ class TensorBatches(Batches):
         )
 
     def _as_read(self, depth: int, key: str, edges: Divided) -> Divided:
-        """A relation's edges in a layer, which say if its sources never change."""
+        """Return a relation's edges as a layer reads them; they say if their sources never change."""
         source = self._relation(key).source
         return replace(edges, still=source) if source in self.still and not depth else edges
 
@@ -106,7 +106,7 @@ class TensorBatches(Batches):
         return found
 
     def _columns(self, matrix: np.ndarray) -> np.ndarray:
-        """A slice of the columns of all rows for every device, one after the other."""
+        """Return a slice of the columns of all rows for every device, one after the other."""
         parts = self.mesh.size
         rows, columns = (slice_of(count, parts) * parts for count in matrix.shape)
         padded = np.pad(matrix, [(0, rows - len(matrix)), (0, columns - matrix.shape[1])])

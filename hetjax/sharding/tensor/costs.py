@@ -1,4 +1,4 @@
-"""What a step of tensor parallelism costs, in closed form: bytes that are sent, operations, and bytes that stay on a device.
+"""The costs of a step of tensor parallelism, in closed form: bytes that are sent, operations, and bytes that stay on a device.
 
 `V` nodes on `N` devices are `V' = N ceil(V / N)` rows, `C` columns are `C' = N ceil(C / N)`. An all-to-all of them sends
 `4 (N - 1) / N V' C'` bytes in all, in either direction, as the text of a compiled program is counted (`sharding.traffic`).
@@ -21,11 +21,11 @@ FLOAT = 4  # bytes
 
 
 class Attended(NamedTuple):
-    """Numbers per head that attention sends.
+    """The elements per head that attention sends.
 
     Attributes:
-      source, target: of every source and of every target, before the aggregation.
-      sums: of every target, after it: the sums with their maximum and denominator.
+      source, target: elements of every source and of every target, before the aggregation.
+      sums: elements of every target, after it: the sums with their maximum and denominator.
     """
 
     source: int
@@ -34,12 +34,12 @@ class Attended(NamedTuple):
 
 
 class Carried(NamedTuple):
-    """What one all-to-all carries of a type's nodes.
+    """The content of one all-to-all, for the nodes of a type.
 
     Attributes:
-      nodes: how many.
-      columns: of each, as many as are divided.
-      each: numbers in a column: of a head, as many as it has.
+      nodes: the number of nodes.
+      columns: the number of columns of each node that are divided.
+      each: elements in a column; of a head, all that it has.
     """
 
     nodes: int
@@ -47,25 +47,25 @@ class Carried(NamedTuple):
     each: int = 1
 
     def bytes(self, parts: int) -> float:
-        """Sent by all devices."""
+        """Return the bytes that all devices send."""
         rows, columns = (parts * slice_of(count, parts) for count in (self.nodes, self.columns))
         return FLOAT * (parts - 1) / parts * rows * columns * self.each
 
 
 class Messages(NamedTuple):
-    """What a layer sends: rows that become columns, and columns that become rows; gradients go the other way."""
+    """The messages of a layer: rows that become columns, and columns that become rows; gradients go the other way."""
 
     to_columns: list[Carried]
     to_rows: list[Carried]
 
 
 def sent(trainer: Trainer, graph: HetGraph, parts: int) -> dict[str, float]:
-    """Bytes that all devices send in a step, by kind, but for the sum of the weights' gradients."""
+    """Return the bytes that all devices send in a step, by kind, except for the sum of the weights' gradients."""
     return (decoupled if trainer.model.decoupled else coupled)(trainer, graph, parts)
 
 
 def decoupled(trainer: Trainer, graph: HetGraph, parts: int) -> dict[str, float]:
-    """As `sent`: one split of every type that is read, one gather of the target type, and as much back."""
+    """Return the bytes of decoupled models, as `sent`: one split of every type that is read, one gather of the target type, and the same backward."""
     model, nodes = trainer.model, graph.schema.nodes
     assert model.decoupled
     heads = heads_folded_by(model.layers[0])
@@ -78,10 +78,10 @@ def decoupled(trainer: Trainer, graph: HetGraph, parts: int) -> dict[str, float]
 
 
 def coupled(trainer: Trainer, graph: HetGraph, parts: int) -> dict[str, float]:
-    """As `sent`.
+    """Return the bytes of coupled layers, as `sent`.
 
-    Of attention, whose heads the devices divide evenly. Every message has one of gradients that goes the other way, unless it
-    has features alone. Of features that never change every device keeps its columns, and nothing is sent.
+    The heads of attention are divided evenly among the devices. Every message has one of gradients that goes the other way, unless it
+    has features alone. Every device keeps its columns of features that never change, so these are not sent.
     """
     found, kept = {"rows_to_columns": 0.0, "columns_to_rows": 0.0}, still(trainer, graph)
     for depth, layer in enumerate(trainer.model.layers):
@@ -92,7 +92,7 @@ def coupled(trainer: Trainer, graph: HetGraph, parts: int) -> dict[str, float]:
 
 
 def _learns(layer: Layer, trainer: Trainer, graph: HetGraph, parts: int) -> bool:
-    """Whether a gradient flows to anything that the first layer folds."""
+    """Return whether a gradient flows to any input of the first layer's aggregation."""
     relations = tuple(_relations(layer, graph))
     return bool(layer.traits.logit) or any(
         relation.source in trainer.learnable or first(layer, relation, graph, parts) for relation in relations
@@ -100,14 +100,14 @@ def _learns(layer: Layer, trainer: Trainer, graph: HetGraph, parts: int) -> bool
 
 
 def still(trainer: Trainer, graph: HetGraph) -> frozenset[str]:
-    """The types whose features the first layer's relations read as they are, at every step the same."""
+    """Return the types whose features the first layer's relations read as they are, at every step the same."""
     model = trainer.model
     changed = model.transforms or model.input_dropout or not model.layers[0].traits.linear_fold
     return frozenset() if changed else frozenset(t for t in trainer.widths if t in graph.features)
 
 
 def of_layer(layer: Layer, graph: HetGraph, parts: int, kept: frozenset[str] = frozenset()) -> Messages:
-    """What a layer sends for its folds, but for what is `kept`.
+    """Return the messages of a layer's aggregations, without those of types in `kept`.
 
     Raises:
       KeyError: the traits of the layer do not say how it aggregates.
@@ -133,7 +133,7 @@ def of_layer(layer: Layer, graph: HetGraph, parts: int, kept: frozenset[str] = f
 
 
 def _of_attention(layer: Layer, graph: HetGraph) -> Messages:
-    """Per head: keys, and values where they are others; of targets an offset and a query where these differ; the sums."""
+    """Return the messages of attention, per head: keys, and values that differ from them; of targets an offset, and a query that differs; the sums."""
     nodes, there, back = graph.schema.nodes, [], []
     heads, attended = layer.traits.heads, numbers_per_head(layer)
     for relation in _relations(layer, graph):
@@ -155,7 +155,7 @@ def numbers_per_head(layer: Layer) -> Attended:
 
 
 def operations(layer: Layer, graph: HetGraph, parts: int, kept: frozenset[str] = frozenset()) -> dict[str, float]:
-    """Of the device that has most, in the linear folds of a layer: numbers that edges add up, and multiplications of matrices."""
+    """Return the operations of the device that has most, in the linear aggregations of a layer: elements that edges add, and multiplications of matrices."""
     edges = dense = 0.0
     for relation in _relations(layer, graph):
         width, sooner = layer.widths[relation.source], first(layer, relation, graph, parts, kept)
@@ -166,7 +166,7 @@ def operations(layer: Layer, graph: HetGraph, parts: int, kept: frozenset[str] =
 
 
 def resident(trainer: Trainer, graph: HetGraph, parts: int) -> dict[str, int]:
-    """Bytes that stay on every device: edges, and rows of features and tables with two moments and a count each."""
+    """Return the bytes that stay on every device: edges, and rows of features and tables with two moments and a count each."""
     topology = 0
     for relation in {r for layer in trainer.model.layers for r in _relations(layer, graph)}:
         rows = sum(parts * slice_of(graph.schema.nodes[t], parts) + 1 for t in (relation.source, relation.target))
@@ -184,7 +184,7 @@ def _relations(layer: Layer, graph: HetGraph) -> Iterator[Relation]:
 
 
 def first(layer: Layer, relation: Relation, graph: HetGraph, parts: int, kept: frozenset[str] = frozenset()) -> bool:
-    """Whether a relation's sources are multiplied before they are folded."""
+    """Return whether a relation's sources are multiplied before they are aggregated."""
     if relation.source in layer.traits.learnable_widths:  # rows of matrices
         return True
     rows, targets = (max(1, slice_of(graph.schema.nodes[t], parts)) for t in (relation.source, relation.target))

@@ -1,4 +1,4 @@
-"""What the strategy tensor takes."""
+"""The options and the declaration of the strategy tensor."""
 
 from dataclasses import dataclass
 

@@ -1,6 +1,6 @@
 """The engine of tensor parallelism on the whole graph.
 
-Rows of features, tables and embeddings are divided by ranges of ids, and nothing of a layer but its folds looks beyond them.
+Rows of features, tables and embeddings are divided by ranges of ids, and only the aggregations of a layer look beyond them.
 """
 
 import shutil
@@ -32,8 +32,8 @@ class TensorEngine(SpmdEngine):
 
     Args:
       setup, batches: as in `Engine`.
-      mesh: with the axis `feature`.
-      owned: who has which nodes.
+      mesh: the mesh with the axis `feature`.
+      owned: the owner of each node.
     """
 
     rows_spec = P(FEATURE)
@@ -51,7 +51,7 @@ class TensorEngine(SpmdEngine):
         self.evaluation = Program("evaluation", mapped, mesh)
 
     def _divided(self, mesh: Mesh, rows: Mapping[str, Any]) -> dict[str, Any]:
-        """Arrays `[nodes, ...]` of types, or trees of them, each device's own rows on it."""
+        """Put arrays `[nodes, ...]` of types, or trees of them, on the mesh, each device's own rows on it."""
 
         def padded(node_type: str, leaf: Any) -> np.ndarray:
             return np.asarray(pad(np.asarray(leaf), mesh.size * self.owned.rows[node_type], 0))

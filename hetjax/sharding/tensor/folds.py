@@ -1,6 +1,6 @@
-"""Folds of divided columns: rows become columns, every edge is folded on this device's slice, and columns become rows.
+"""Aggregation of divided columns: rows become columns, every edge is aggregated on this device's slice, and columns become rows.
 
-To a layer its rows are this device's nodes. It multiplies, normalises and finishes these, and calls the folds that it always
+To a layer its rows are this device's nodes. It multiplies, normalises and finishes these, and calls the aggregations that it always
 calls; a `Divided` adjacency answers them with those of all devices (NeutronTP, section 3.1).
 """
 
@@ -18,11 +18,11 @@ from hetjax.sharding.columns import LOGITS, all_rows, own_slice, to_columns, to_
 
 
 class Folded(NamedTuple):
-    """What a fold of columns gives, of all targets.
+    """The result of an aggregation of columns, for all targets.
 
     Attributes:
-      columns: this device's, `[T, slice, ...]` each.
-      alike: what all devices have alike, `[T, ...]` each.
+      columns: the columns of this device, `[T, slice, ...]` each.
+      alike: arrays that all devices have alike, `[T, ...]` each.
     """
 
     columns: Sequence[jax.Array]
@@ -30,11 +30,11 @@ class Folded(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a fold of columns reads; of every device its own rows.
+    """The inputs of an aggregation of columns; every device has its own rows.
 
     Attributes:
       sources, targets: `[rows, columns, ...]` each, of which a device gets its slice of the columns of all nodes.
-      whole: of targets too, `[rows, columns]` each, of which every device gets all.
+      whole: `[rows, columns]` of targets each, of which every device gets all columns.
     """
 
     sources: Sequence[jax.Array]
@@ -51,8 +51,8 @@ class Divided:
     """All edges of a relation, between nodes of which every device has a range.
 
     Attributes:
-      adjacency: of all nodes, padded so that every device has as many.
-      parts: number of devices.
+      adjacency: the edges of all nodes, padded so that every device has as many.
+      parts: the number of devices.
       still: the type of the sources, if these are features that never change, whose columns devices keep; otherwise empty.
     """
 
@@ -62,24 +62,24 @@ class Divided:
 
     @property
     def targets(self) -> int:
-        """Rows that a fold gives on each device."""
+        """The number of rows of an aggregation's results on each device."""
         return self.adjacency.targets // self.parts
 
     @property
     def weights(self) -> Any:
-        """As `Adjacency.weights`, of all edges; a layer asks whether there are any."""
+        """The weights of all edges, as `Adjacency.weights`; a layer asks whether there are any."""
         return self.adjacency.weights
 
     @property
     def own_edges(self) -> float:
-        """Edges times the share of the columns that a device folds."""
+        """The number of edges times the share of the columns that a device aggregates."""
         return self.adjacency.indices.shape[0] / self.parts
 
     def folded(self, asked: Asked, fold: ColumnFold, widths: Sequence[int]) -> Folded:
-        """A fold of all nodes' columns, as this device's rows.
+        """Aggregate all nodes' columns, and return this device's rows.
 
         Args:
-          widths: how many columns there are in all of what the fold gives, one after the other.
+          widths: the whole number of columns of each of the aggregation's results.
         """
         columns = to_columns(self.parts, [*asked.sources, *asked.targets])
         whole = [all_rows(LOGITS, x) for x in asked.whole]
@@ -108,9 +108,9 @@ def _folded(fold: Callable[[Adjacency, jax.Array], jax.Array], divided: Divided,
 
 @multiply_first.register
 def _(adjacency: Divided, sources: jax.Array, features: int, heads: int = 0, products: int = 1) -> bool:
-    """By heads nothing else is to be had: whoever has some of the heads has no other columns.
+    """Aggregate before multiplying, by heads: a device that has some of the heads has no other columns.
 
-    A fold narrower than the devices are many would leave some without any.
+    An aggregation of fewer columns than devices would leave some devices without any.
     """
     (rows, width), parts = sources.shape, adjacency.parts
     if heads % parts == 0 and heads > 1:
@@ -124,14 +124,14 @@ def _(adjacency: Divided, sources: jax.Array, features: int, heads: int = 0, pro
 def sooner(
     costs: CostModel, work: tuple[int, int, float], sent: tuple[int, int], width: int, features: int, heads: int = 1
 ) -> bool:
-    """Whether multiplying before a fold is cheaper than after it, by the work of one device and what it sends.
+    """Return whether multiplying before an aggregation is cheaper than after it, by the work of one device and what it sends.
 
     Args:
-      costs: of a value that is moved along an edge, and of one that is sent.
-      work: rows of sources and of targets of one device, and edges times the share of the columns that it folds.
-      sent: rows of sources that are sent if they are folded as they are, and of targets.
+      costs: the costs of a value that is moved along an edge, and of one that is sent.
+      work: rows of sources and of targets of one device, and edges times the share of the columns that it aggregates.
+      sent: rows of sources that are sent if they are aggregated as they are, and of targets.
       width, features: as of `multiply_first`.
-      heads: sums of the width of the sources that folding first needs.
+      heads: the number of sums of the sources' width that aggregating first needs.
     """
     rows, targets, edges = work
     first = rows * width * features + costs.edge * edges * features + costs.send * (rows + targets) * features
@@ -144,6 +144,6 @@ def sooner(
 def _(
     adjacency: Divided, heads: int, rate: float, masks: NodeMasks | None, path: tuple[str, ...], dtype=float
 ) -> jax.Array | None:
-    """Of all edges: here the folded targets are all nodes."""
+    """Return the mask of all edges: the targets of the aggregation are all nodes."""
     everyone = masks and masks._replace(ids=None)
     return edge_keep_mask(adjacency.adjacency, heads, rate, everyone, path, dtype)

@@ -1,4 +1,4 @@
-"""Decoupled models on slices: one split after the dense layers, all rounds of folding on columns, one gather (section 4.1.2).
+"""Decoupled models on slices: one split after the dense layers, all rounds of aggregation on columns, one gather (section 4.1.2).
 
 With their gradients these are four all-to-alls a step, whatever the number of layers.
 """
@@ -20,24 +20,24 @@ def heads_folded_by(layer: Layer) -> int:
 
 
 def round_slice(parts: int, columns: int, heads: int = 0) -> int:
-    """Columns of each device in the rounds of a decoupled model, padding included: of attention whole heads."""
+    """Return the number of columns of each device in the rounds of a decoupled model, padding included; attention has whole heads."""
     return slice_of(heads, parts) * (columns // heads) if heads else slice_of(columns, parts)
 
 
 def round_columns(parts: int, x: jax.Array, heads: int = 0) -> jax.Array:
-    """Rows `[rows, columns]` with zeros up to as many columns as the devices' slices have."""
+    """Return rows `[rows, columns]` with zeros up to as many columns as the devices' slices have."""
     return jnp.pad(x, [(0, 0), (0, parts * round_slice(parts, x.shape[1], heads) - x.shape[1])])
 
 
 class Slices(Exchange):
-    """A round of folding on this device's columns of all nodes.
+    """A round of aggregation on this device's columns of all nodes.
 
     Args:
-      parts: number of devices.
-      widths: of the columns that are divided, per node type.
+      parts: the number of devices.
+      widths: the widths of the columns that are divided, per node type.
       first: whether the embeddings below are this device's rows.
-      gathered: of the last round the types whose rows are wanted, and of how many columns; of the others none.
-      heads: of attention, which are divided whole; 0: single columns are.
+      gathered: the types whose rows are wanted of the last round, and their numbers of columns; empty in other rounds.
+      heads: the heads of attention, which are divided whole; 0: single columns are divided.
     """
 
     def __init__(self, parts: int, widths: Mapping[str, int], first: bool, gathered: Mapping[str, int], heads: int = 0):

@@ -1,4 +1,4 @@
-"""The strategy tensor: slices of the columns, every edge folded everywhere."""
+"""The strategy tensor: slices of the columns, every edge is aggregated on every device."""
 
 from jax.sharding import Mesh
 
@@ -16,7 +16,7 @@ from hetjax.system.errors import InputError
 
 
 class Tensor(declared.Tensor, Strategy):
-    """Slices of the columns, one a device (NeutronTP: Ai et al., PVLDB 18(2), 2024)."""
+    """Training on slices of the columns, one a device (NeutronTP: Ai et al., PVLDB 18(2), 2024)."""
 
     def engine(self, setup: Setup, partitioning: None = None) -> Engine:
         if not setup.regime.whole:
@@ -40,7 +40,7 @@ class Tensor(declared.Tensor, Strategy):
 
 
 def chunked(setup: Setup, mesh: Mesh, options: declared.Options) -> ChunkedEngine:
-    """The engine of chunks as large as `device_bytes` allows.
+    """Return the engine of chunks as large as `device_bytes` allows.
 
     Raises:
       InputError: that is less than what one node needs.

@@ -1,7 +1,7 @@
-"""The linear folds of a layer, all at once: one all-to-all of everything that is folded, and one of the sums.
+"""The linear aggregations of a layer, all at once: one all-to-all of everything that is aggregated, and one of the sums.
 
-A layer adds up what its relations give. Here each gives a `Waiting` sum; when the layer is to finish its nodes, all that wait
-travel together. Of relations into one type whose sources were multiplied before, the sums are added up before they travel.
+A layer adds up the results of its relations. Here each relation gives a `Waiting` sum; when the layer is to finish its nodes, all that wait
+travel together. The sums of relations into one type whose sources were multiplied before are added up before they travel.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,12 +20,12 @@ Fold = Callable[[Adjacency, jax.Array], jax.Array]
 
 
 class Term(NamedTuple):
-    """A fold of this device's sources, and of everybody's.
+    """An aggregation of this device's sources, and of all devices'.
 
     Attributes:
-      fold: linear.
-      edges: of all nodes.
-      sources: of this device, `[rows, width]`.
+      fold: a linear aggregation.
+      edges: the edges of all nodes.
+      sources: the rows of this device, `[rows, width]`.
       before, after: the matrix that they, or the sums, are multiplied by; None: none.
     """
 
@@ -37,10 +37,10 @@ class Term(NamedTuple):
 
 
 class Waiting:
-    """A sum of folds that are not computed yet, and of rows that are.
+    """A sum of aggregations that are not computed yet, and of rows that are.
 
     Args:
-      terms: the folds, of which there is one.
+      terms: the aggregations, at least one.
       rest: `[rows, width]`, or None.
     """
 
@@ -64,10 +64,10 @@ def _(adjacency: Divided, fold: Fold, sources: jax.Array, kernel: Any = None) ->
 
 
 class Together(Exchange):
-    """Computes what waits in a layer's totals.
+    """The computation of what waits in a layer's partial aggregates.
 
     Args:
-      still: of types whose features never change this device's columns of all nodes, which need not be sent.
+      still: this device's columns of all nodes, of types whose features never change; they need not be sent.
     """
 
     def __init__(self, still: Mapping[str, jax.Array]):
@@ -81,7 +81,7 @@ class Together(Exchange):
 
 
 def computed(waiting: Mapping[str, Waiting], still: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
-    """The sums, per node type, by two all-to-alls; `still` as of `Together`."""
+    """Return the sums, per node type, by two all-to-alls; `still` as of `Together`."""
     terms = [term for sum_ in waiting.values() for term in sum_.terms]
     parts = terms[0].edges.parts
     made: dict[tuple[int, int], jax.Array] = {}  # what several relations read is multiplied, and sent, once

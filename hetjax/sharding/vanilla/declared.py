@@ -1,4 +1,4 @@
-"""What the strategy vanilla takes."""
+"""The options and the declaration of the strategy vanilla."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""A layer chunk by chunk on the way back: every stage's gradient, in the reverse order, pipelined as on the way there."""
+"""The backward pass of a layer chunk by chunk: every stage's gradient, in the reverse order, pipelined like the forward pass."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -13,13 +13,13 @@ from hetjax.sharding.tensor.folds import Folded
 
 
 class Back(NamedTuple):
-    """The way back of one layer.
+    """The state of the backward pass of one layer.
 
     Attributes:
-      given, kept: of the way there.
-      rows, columns: gradients of the layer's embeddings, as one or the other.
-      to_rows, to_columns: those of the embeddings below so far, which are added to.
-      sums: of each stage those of parameters so far, likewise.
+      given, kept: the inputs and the residuals of the forward pass.
+      rows, columns: the gradients of the layer's embeddings, as one or the other.
+      to_rows, to_columns: the gradients of the embeddings below so far, which are added to.
+      sums: the gradients of each stage's parameters so far, likewise.
     """
 
     given: Given
@@ -32,16 +32,16 @@ class Back(NamedTuple):
 
 
 class Run(There):
-    """Of one layer, there and back."""
+    """The forward and the backward pass of one layer."""
 
     def backward(
         self, given: Given, kept: Kept, rows: Mapping[str, Rows], columns: Mapping[str, Columns], sums: dict
     ) -> tuple[dict[str, Rows], dict[str, Columns]]:
-        """The gradients of the embeddings below, as rows or as columns; of those that need none nothing.
+        """Return the gradients of the embeddings below, as rows or as columns; embeddings that need none have no entry.
 
         Args:
-          rows, columns: those of the layer's embeddings, as rows or as columns.
-          sums: of each stage the gradients of parameters so far, which are added to.
+          rows, columns: the gradients of the layer's embeddings, as rows or as columns.
+          sums: the gradients of each stage's parameters so far, which are added to.
         """
         to_rows = {t: [np.zeros_like(x) for x in of] for t, of in kept.rows.items() if t not in self.layer.still}
         to_columns = {t: each(_zeros, of) for t, of in kept.columns.items() if t not in self.layer.constant}
@@ -59,13 +59,13 @@ class Run(There):
         return to_rows, to_columns
 
     def _called(self, way: Back, stage: str, t: str, *arguments: Any) -> Any:
-        """The gradients of a stage, whose part of the parameters' is added to the sum."""
+        """Return the gradients of a stage, whose part of the parameters' is added to the sum."""
         program = getattr(self.programs, f"{stage}_back")
         way.sums[stage], found = program(t, way.sums[stage], way.given.params, way.given.drawn, *arguments)
         return found
 
     def _finish_back(self, way: Back, number: int) -> Any:
-        """The gradient of what the folds of a chunk gave."""
+        """Compute the cotangents of the results of a chunk's aggregations."""
         chunk = self.chunks[number]
         t = chunk.node_type
         if not self.layer.finishes:
@@ -99,7 +99,7 @@ class Run(There):
                 host.add(to_columns[chunk.node_type][i], chunk.ids, read.own)
 
     def _send_back(self, way: Back, number: int) -> None:
-        """The gradients of what was sent for chunk `number`, which no chunk before it reads: they are complete."""
+        """Compute the gradients of the columns that were sent for chunk `number`, which no chunk before it reads: they are complete."""
         for t, rows, ids in self._portions(number, self.layer.constant):
             most = self.most[t]
             at = np.concatenate([padded(some, most) for some in ids])

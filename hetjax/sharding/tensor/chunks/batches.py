@@ -1,4 +1,4 @@
-"""The whole graph as one batch of chunks: what is known of the target type's rows."""
+"""The whole graph as one batch of chunks: the arrays of the target type's rows."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ class Seeds(NamedTuple):
 
     Attributes:
       arrays: the task's, of every row of the root type; of rows that do not train they are zeros.
-      weight: of all examples together.
+      weight: the weight of all examples together.
     """
 
     arrays: Any
@@ -25,7 +25,7 @@ class Seeds(NamedTuple):
 
 
 class ChunkedBatches(Batches):
-    """That batch, of each device's own rows."""
+    """The one batch of the whole graph, for each device's own rows."""
 
     def __init__(self, setup: Setup, owned: Owned, places: Sequence[int]):
         self.owned, self.places = owned, places

@@ -1,4 +1,4 @@
-"""What needs no neighbours, block by block of rows: before the first layer's folds, after the last ones, and the update of tables."""
+"""Computations that need no neighbours, block by block of rows: before the first layer's aggregations, after the last, and the update of tables."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -22,13 +22,13 @@ from hetjax.sharding.trainer import TrainState
 
 
 class ByRows:
-    """Of one run.
+    """The row-wise computations of one run.
 
     Args:
-      setup: of the run.
-      mesh: with the axis `feature`.
-      owned: who has which nodes.
-      share: of a type's rows, the most in a block; at least one.
+      setup: the setup of the run.
+      mesh: the mesh with the axis `feature`.
+      owned: the owner of each node.
+      share: the largest share of a type's rows in a block; at least one row.
     """
 
     def __init__(self, setup: Setup, mesh: Mesh, owned: Owned, share: float):
@@ -42,7 +42,7 @@ class ByRows:
         return [*self.programs.all, *self.updates.all]
 
     def entered(self, state: TrainState, features: Mapping[str, Rows], training: bool) -> dict[str, Rows]:
-        """What the first layer's folds read of every row."""
+        """Return the rows that the first layer's aggregations read, for every node."""
         params, drawn, out = entry(state.params), Drawn(self.seed, state.step), {}
         for t, rows in features.items():
             blocks: list[Rows] = []
@@ -55,7 +55,7 @@ class ByRows:
     def entered_back(
         self, state: TrainState, features: Mapping[str, Rows], gradients: Mapping[str, Rows]
     ) -> tuple[Any, dict[str, Rows]]:
-        """The gradients of `entered`: parts of those of weights, and those of learnable rows."""
+        """Return the gradients of `entered`: parts of those of weights, and those of learnable rows."""
         params, drawn, out = entry(state.params), Drawn(self.seed, state.step), {}
         sums = zeros(self.mesh, params)
         for t, rows in features.items():
@@ -71,7 +71,7 @@ class ByRows:
         return sums, out
 
     def loss(self, state: TrainState, batch: Seeds, rows: Rows) -> tuple[Any, tuple[Any, Rows]]:
-        """Parts of the gradients of weights, each device's share of the loss, and the gradients of the last embeddings."""
+        """Return parts of the gradients of weights, each device's share of the loss, and the gradients of the last embeddings."""
         params, target = head(state.params), self.target
         sums = zeros(self.mesh, params)
         pull, share = [np.zeros_like(x) for x in rows], [np.zeros(1, rows[0].dtype) for _ in rows]
@@ -85,7 +85,7 @@ class ByRows:
         return sums, (divided(self.mesh, share), pull)
 
     def whole(self, rows: Rows) -> np.ndarray:
-        """The rows of all nodes of the root type, in every process."""
+        """Return the rows of all nodes of the root type, in every process."""
         own: dict[int, list[np.ndarray]] = {}
         for at, block in self.blocks.of(self.target, rows):
             for place, some in enumerate(np.split(to_host(block), self.mesh.size)):
@@ -94,7 +94,7 @@ class ByRows:
         return np.asarray(self.owned.whole(self.target, every))
 
     def measured(self, tables: Mapping[str, Sequence[Table]], gradients: Mapping[str, Rows]) -> tuple[float, float]:
-        """Of tables' gradients with the penalty's the sum of squares, and the penalty."""
+        """Return the sum of squares of the tables' gradients, with those of the penalty, and the penalty."""
         every = [
             self.updates.measure(rows, pulls)
             for t, of in gradients.items()
@@ -104,7 +104,7 @@ class ByRows:
         return squared, penalty
 
     def moved(self, t: str, held: Sequence[Table], gradients: Rows, step: Any, every: Any) -> list[Table]:
-        """Tables after an update of all rows; `every` are the squares of all gradients."""
+        """Return tables after an update of all rows; `every` is the sum of the squares of all gradients."""
         new = [Table(*(np.empty_like(leaf) for leaf in table)) for table in held]
         for (at, block), (_, pulls) in zip(self.blocks.of(t, held), self.blocks.of(t, gradients)):
             for table, found in zip(new, seen(self.mesh, self.updates.rows(block, pulls, step, every))):
@@ -124,10 +124,10 @@ class ByRows:
 
 
 def head(params: Any) -> Any:
-    """The parameters of what comes after the last layer."""
+    """Return the parameters of the computations after the last layer."""
     return part_of(params, lambda name: name == "head")
 
 
 def entry(params: Any) -> Any:
-    """The parameters of what comes before the first layer's folds."""
+    """Return the parameters of the computations before the first layer's aggregations."""
     return part_of(params, lambda name: name.startswith(("project_", "dense_")) or name == "layers_0")

@@ -1,4 +1,4 @@
-"""What a step in chunks sends, in closed form; how often, the static plan says."""
+"""The bytes that a step in chunks sends, in closed form; the static plan says how often."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from hetjax.sharding.trainer import Trainer
 
 
 class Numbers(NamedTuple):
-    """Of every node of a type, and on each device, so many numbers: sent before folds, and summed by them."""
+    """The elements per node of a type on each device: those sent before aggregation, and those of the sums."""
 
     sent: Mapping[str, int]
     summed: Mapping[str, int]
@@ -29,15 +29,15 @@ def sent(
     sizes: Mapping[str, Sizes],
     again: bool = True,
 ) -> dict[str, float]:
-    """Bytes that all devices send in a step, by kind, but for the sum of the weights' gradients.
+    """Return the bytes that all devices send in a step, by kind, except for the sum of the weights' gradients.
 
-    Of coupled attention, whose heads the devices divide evenly, and decoupled, whose heads are padded. A portion of `m` rows of each device is `4 (N - 1) N m c` bytes, `c` being the
-    numbers of a node; of the rows of a chunk likewise. Gradients go the other way.
+    The heads of coupled attention are divided evenly, those of decoupled attention are padded. A portion of `m` rows of each device is `4 (N - 1) N m c` bytes, `c` being the
+    elements of a node; likewise for the rows of a chunk. Gradients go the other way.
 
     Args:
-      sendings, most: of every layer, as `plan.sendings` gives them.
-      sizes: of the chunks of every type.
-      again: of a step after the first one: what never changes was sent, and waits on the host.
+      sendings, most: the sendings of every layer, as `plan.sendings` gives them.
+      sizes: the sizes of the chunks of every type.
+      again: whether the step is not the first one: data that never change were sent, and wait on the host.
     """
     model, kept = trainer.model, still(trainer, graph)
     found = {"rows_to_columns": 0.0, "columns_to_rows": 0.0}
@@ -66,7 +66,7 @@ def _bytes(parts: int, rows: int, numbers: int) -> float:
 
 
 def folded(layer: Layer, graph: HetGraph, parts: int, kept: frozenset[str]) -> Numbers:
-    """Of linear folds: products by the matrices of relations, of GIN by that of the type, or embeddings as they are."""
+    """Return the elements of linear aggregations: products by the matrices of relations, of GIN by that of the type, or embeddings as they are."""
     there: dict[tuple[str, str], int] = {}
     back: defaultdict[str, int] = defaultdict(int)
     for relation in (r for r in layer.relations if r in graph.relations):
@@ -82,7 +82,7 @@ def folded(layer: Layer, graph: HetGraph, parts: int, kept: frozenset[str]) -> N
 
 
 def attended(layer: Layer, graph: HetGraph, parts: int, kept: frozenset[str]) -> Numbers:
-    """Of attention by heads: keys and values of sources, what is asked of targets, and sums with their maxima and denominators."""
+    """Return the elements of attention by heads: keys and values of sources, inputs of targets, and sums with their maxima and denominators."""
     there: defaultdict[str, int] = defaultdict(int)
     back: defaultdict[str, int] = defaultdict(int)
     heads, numbers = slice_of(layer.traits.heads, parts), numbers_per_head(layer)
@@ -94,6 +94,6 @@ def attended(layer: Layer, graph: HetGraph, parts: int, kept: frozenset[str]) ->
 
 
 def _unchanged(layer: Layer, graph: HetGraph, parts: int, kept: frozenset[str]) -> frozenset[str]:
-    """The types of whose features all folds read nothing but these as they are."""
+    """Return the types whose features all aggregations read unchanged."""
     changed = {r.source for r in layer.relations if r in graph.relations and first(layer, r, graph, parts, kept)}
     return kept - changed if kept else frozenset()

@@ -34,10 +34,10 @@ class ChunkedEngine(Engine):
     A state is a `TrainState` whose weights are on every device, and whose tables are on the host, of each device its own rows.
 
     Args:
-      setup: of the run.
-      mesh: with the axis `feature`.
+      setup: the setup of the run.
+      mesh: the mesh with the axis `feature`.
       plan: the chunks of every type.
-      pipelined: whether what travels for one chunk travels while another is folded.
+      pipelined: whether the data of one chunk travel while another is aggregated.
       pinned: whether the chunks' edges wait in pinned memory; by default, of accelerators.
     """
 
@@ -117,12 +117,12 @@ class ChunkedEngine(Engine):
     # The way there and back.
 
     def given(self, state: TrainState, depth: int, training: bool) -> Given:
-        """What the programs of a layer share."""
+        """Return the inputs that the programs of a layer share."""
         part = part_of(state.params, lambda name: name == f"layers_{depth}")
         return Given(part, Drawn(self.seed, state.step), training)
 
     def _forward(self, state: TrainState, training: bool) -> tuple[dict[str, Rows], list[Kept], dict[str, Rows]]:
-        """The target type's last embeddings, what the way back needs, and the features."""
+        """Return the target type's last embeddings, the residuals of the backward pass, and the features."""
         learned = {t: [table.rows for table in held] for t, held in state.tables.items()}
         features = {**self.static, **learned}
         x: dict[str, Rows] = self.by_rows.entered(state, features, training) if self.enters else features
@@ -135,15 +135,15 @@ class ChunkedEngine(Engine):
         return x, kept, features
 
     def dtype_of(self, t: str, state: TrainState) -> Any:
-        """Of a type's features."""
+        """Return the dtype of a type's features."""
         return self.static[t][0].dtype if t in self.static else self.floats(state)
 
     def floats(self, state: TrainState) -> Any:
-        """The type of embeddings."""
+        """Return the dtype of embeddings."""
         return np.dtype(jnp.result_type(jnp.float32, *(leaf.dtype for leaf in jax.tree.leaves(state.params))))
 
     def prepare(self, state: TrainState) -> None:
-        """Find out what layers ask for, and so in which order nodes are sent; of the state shapes suffice."""
+        """Find out what layers read, and so in which order nodes are sent; shapes of the state suffice."""
         matrices = self.trainer.model.transforms  # without which what enters are the features, dropped at most
         dtypes = {t: self.floats(state) if matrices else self.dtype_of(t, state) for t in self.trainer.widths}
         if self.runs and self.layers[0].dtypes == dtypes:
@@ -167,7 +167,7 @@ class ChunkedEngine(Engine):
             dtypes = dict.fromkeys(layer.targets, self.floats(state))
 
     def _made(self, depth: int, t: str, slots: Any, given: Given) -> list[Any]:
-        """Shapes of the columns that a round makes."""
+        """Return the shapes of the columns that a round makes."""
         layer, parts, chunk = self.layers[depth], self.mesh.size, next(iter(self.chunks[t]))
         of_sources, own = layer.wants(t)
 
@@ -180,7 +180,7 @@ class ChunkedEngine(Engine):
         return [found[""][0].columns[0]]
 
     def _gradients(self, state: TrainState, batch: Seeds) -> tuple[Any, list[Any], dict[str, Rows]]:
-        """Each device's share of the loss, its parts of the gradients of weights, and the gradients of its tables' rows."""
+        """Return each device's share of the loss, its parts of the gradients of weights, and the gradients of its tables' rows."""
         x, kept, features = self._forward(state, True)
         target = self.trainer.model.target
         head, (losses, pull) = self.by_rows.loss(state, batch, x[target])

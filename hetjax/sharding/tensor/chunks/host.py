@@ -1,4 +1,4 @@
-"""Arrays that stay on the host, and what of them goes to the devices and comes back; always a list with one of each device here."""
+"""Arrays that stay on the host, and their transfer to the devices and back; always a list with one array of each device of this process."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,15 +16,15 @@ Columns = list[dict[int, np.ndarray]]  # likewise, `[nodes, slice, ...]` by thei
 
 
 def divided(mesh: Mesh, trees: Sequence[Any]) -> Any:
-    """On the devices, of each its own tree; these are copies that nobody changes."""
+    """Put trees on the devices, one tree on each; these are copies that nobody changes."""
     return meshes.from_shards(mesh, trees)
 
 
 class Repeated:
-    """Trees that all devices are given again and again, the same ones every time.
+    """The trees that all devices are given again and again, the same ones every time.
 
     Args:
-      mesh: of the devices.
+      mesh: the mesh of the devices.
       pinned: whether they wait in pinned memory of the host, from where devices fetch them by themselves; of every device a copy
         for itself, so that a CPU, which reads arrays where they are, has nothing of it.
     """
@@ -33,7 +33,7 @@ class Repeated:
         self.mesh, self.pinned, self.waiting = mesh, pinned, dict[Any, Any]()
 
     def on_devices(self, key: Any, tree: Any) -> Any:
-        """The tree of this key."""
+        """Return the tree of this key, on the devices."""
         if not self.pinned:
             return meshes.put(self.mesh, P(), tree)
         if key not in self.waiting:
@@ -42,29 +42,29 @@ class Repeated:
 
 
 def zeros(mesh: Mesh, params: Any) -> Any:
-    """Of every device, of the shapes of parameters."""
+    """Return zeros on every device, of the shapes of parameters."""
     each = jax.tree.map(lambda leaf: np.zeros((1, *leaf.shape), leaf.dtype), params)
     return divided(mesh, [each for _ in meshes.positions_here(mesh)])
 
 
 def fetched(mesh: Mesh, tree: Any) -> list[Any]:
-    """The inverse of `divided`; copies, so that nothing stays on a device for the sake of what is read of it."""
+    """Return the tree of each device, the inverse of `divided`; these are copies, so that they keep no array on a device."""
     return [jax.tree.map(np.array, found) for found in meshes.shards(mesh, tree).values()]
 
 
 def seen(mesh: Mesh, tree: Any) -> list[Any]:
-    """As `fetched`, but no copies where the host sees a device's memory: to be used at once."""
+    """Return what `fetched` returns, but without copies where the host sees a device's memory: for immediate use."""
     return [jax.tree.map(np.asarray, found) for found in meshes.shards(mesh, tree).values()]
 
 
 def taken(array: np.ndarray, rows: np.ndarray | slice, count: int) -> np.ndarray:
-    """Some rows of an array, and zeros up to `count`."""
+    """Return some rows of an array, with zeros up to `count`."""
     found = array[rows]
     return np.asarray(pad(found, count, 0)) if len(found) < count else found.copy()
 
 
 def columns_at(columns: Mapping[int, np.ndarray], places: Sequence[int], ids: np.ndarray) -> dict[int, np.ndarray]:
-    """Of some nodes what is at some places; zeros for `NO_NODE`."""
+    """Return the columns at some places for some nodes; zeros for `NO_NODE`."""
     known = ids != NO_NODE
     rows = np.where(known, ids, 0)
     found = {place: np.take(columns[place], rows, axis=0) for place in places}
@@ -88,5 +88,5 @@ def add(columns: Mapping[int, np.ndarray], ids: np.ndarray, found: Mapping[int, 
 
 
 def each(function: Callable[..., Any], *lists: Sequence[Any]) -> list[Any]:
-    """A function of what every device has."""
+    """Apply a function to the tree of every device."""
     return [function(*of) for of in zip(*lists, strict=True)]

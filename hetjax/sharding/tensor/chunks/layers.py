@@ -1,4 +1,4 @@
-"""What a layer computes of some nodes in each of its stages: of coupled layers, and of the rounds of decoupled models."""
+"""The stages of a layer on some nodes: for coupled layers, and for the rounds of decoupled models."""
 
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -25,11 +25,11 @@ Places = Mapping[tuple[str, bool], Sequence[Any]]  # `Asked` of places, by relat
 
 
 class Read(NamedTuple):
-    """What a chunk's fold reads, and gradients flow to.
+    """The inputs of a chunk's aggregation, to which gradients flow.
 
     Attributes:
-      sources: per type the columns of the chunk's sources.
-      own: those of its targets.
+      sources: the columns of the chunk's sources, per type.
+      own: the columns of its targets.
     """
 
     sources: Mapping[str, Columns]
@@ -37,11 +37,11 @@ class Read(NamedTuple):
 
 
 class Summed(NamedTuple):
-    """What a chunk's targets are finished from.
+    """The inputs from which a chunk's targets are finished.
 
     Attributes:
       rows: their embeddings of the layer below, `[rows, width]` on each device of its own, by their type; or nothing.
-      found: per relation what its folds gave, as columns; or, once these were gathered, as rows.
+      found: the results of the aggregations per relation, as columns; or, once these were gathered, as rows.
     """
 
     rows: Mapping[str, Any]
@@ -49,25 +49,25 @@ class Summed(NamedTuple):
 
 
 class Coupled:
-    """A layer whose folds stand between dense parts: nodes are sent before it, and its sums after it.
+    """A layer whose aggregations stand between dense parts: nodes are sent before it, and its sums after it.
 
     Args:
-      stack: of which it is a layer.
-      depth: which.
-      graph: whose relations it folds.
-      parts: number of devices.
+      stack: the stack of which it is a layer.
+      depth: the depth of the layer.
+      graph: the graph whose relations it aggregates.
+      parts: the number of devices.
       still: the types whose embeddings below never change, and need no gradient.
 
     Attributes:
-      sends, finishes: whether rows become columns before the fold, and columns rows after it.
-      keeps: whether the gradient of the fold needs what was folded.
-      sums_logits: whether folds may sum parts of logits over the devices.
+      sends, finishes: whether rows become columns before the aggregation, and columns become rows after it.
+      keeps: whether the gradient of the aggregation needs its inputs.
+      sums_logits: whether aggregations may sum parts of logits over the devices.
       targets: the types that it makes embeddings of.
-      widths: of the embeddings below, per type.
-      dtypes: of the embeddings below, per type, once they are known.
-      places: per type what each fold reads of what is sent, once that was traced.
-      made: per type and relation how many columns there are in all of what each fold gives, once that was traced.
-      constant: the types of which nothing else is sent than what never changes, once that was traced.
+      widths: the widths of the embeddings below, per type.
+      dtypes: the dtypes of the embeddings below, per type, once they are known.
+      places: the places of the sent columns that each aggregation reads, per type, once it was traced.
+      made: the whole number of columns of each aggregation's results, per type and relation, once it was traced.
+      constant: the types of which only columns that never change are sent, once they were traced.
     """
 
     sends = finishes = True
@@ -95,14 +95,14 @@ class Coupled:
 
     @property
     def asked(self) -> dict[str, bool]:
-        """Per type whether its targets' own columns are read where they are targets."""
+        """Return whether the own columns of targets are read at the targets, per type."""
         return {t: any(asked.targets or asked.whole for of in at.values() for asked in of) for t, at in self._into()}
 
     def _into(self) -> list[tuple[str, Places]]:
         return [(t, {at: of for at, of in self.places.get(t, {}).items() if not at[1]}) for t in self.targets]
 
     def send(self, stack: Stack, t: str, rows: jax.Array) -> list[jax.Array]:
-        """The columns of all that folds read of some nodes, `[parts * rows, slice, ...]` each."""
+        """Return the columns of all rows of some nodes that aggregations read, `[parts * rows, slice, ...]` each."""
         layer = stack.layers[self.depth]
         calls: dict[tuple[str, bool], list[Asked]] = {}
         made: dict[tuple[int, int], Any] = {}
@@ -123,7 +123,7 @@ class Coupled:
         return to_columns(self.parts, arrays)
 
     def fold(self, stack: Stack, t: str, read: Read, edges: Edges, masks: Masks | None) -> dict[str, list[Folded]]:
-        """Of every relation into a type what its folds give of a chunk."""
+        """Return the aggregates of a chunk, for every relation into a type."""
         layer, found = stack.layers[self.depth], {}
         for r in self.relations:
             if r.target == t:
@@ -146,7 +146,7 @@ class Coupled:
         return found
 
     def gather(self, t: str, found: Mapping[str, Sequence[Folded]]) -> dict[str, list[Folded]]:
-        """The rows of what folds gave of a chunk, on each device those of its own targets; all relations' travel together."""
+        """Return the results of a chunk's aggregations as rows, on each device those of its own targets; all relations' travel together."""
         widths = [width for key in found for of in self.made[t][key] for width in of]
         rows = iter(to_rows(self.parts, [x for of in found.values() for one in of for x in one.columns], widths))
         return {
@@ -158,7 +158,7 @@ class Coupled:
         }
 
     def finish(self, stack: Stack, t: str, summed: Summed, ids: jax.Array, masks: Masks | None) -> jax.Array:
-        """The embeddings of a chunk's targets `ids`, `[rows, width]`, on each device of its own, of gathered sums."""
+        """Return the embeddings of a chunk's targets `ids` from gathered sums, `[rows, width]`, on each device those of its own targets."""
         layer, targets = stack.layers[self.depth], self.parts * len(ids)
         x = {s: jnp.zeros((0, width), self.dtypes[s]) for s, width in self.widths.items()} | dict(summed.rows)
         adjacency: Any = {
@@ -171,7 +171,7 @@ class Coupled:
         return one(stack, self.depth, Block(adjacency, {t: mine}, {t: ids}), x, masks)
 
     def wants(self, t: str) -> tuple[dict[str, list[int]], list[int]]:
-        """Which of what is sent a chunk of a type reads: of its sources, and of its targets."""
+        """Return the places of the sent columns that a chunk of a type reads: of its sources, and of its targets."""
         read: dict[str, set[int]] = {}
         own: set[int] = set()
         for r in self.relations:
@@ -183,7 +183,7 @@ class Coupled:
         return {s: sorted(some) for s, some in read.items()}, sorted(own)
 
     def _of_targets(self, relation: Relation) -> Sequence[Any]:
-        """What a relation's folds read of their targets: nothing, where these have no embedding below that anybody reads."""
+        """Return what a relation's aggregations read of their targets; nothing where the targets have no embedding below that is read."""
         if relation.target in self.widths:
             return self.places[relation.target][relation.key, False]
         return [Asked([]) for _ in self.places[relation.source][relation.key, True]]
@@ -194,7 +194,7 @@ class Coupled:
         return self._floats(jnp.zeros((rows, self.widths[t]), self.dtypes[t]))
 
     def _seen(self, layer: Layer, relation: Relation, rows: int) -> Any:
-        """Return the target inputs of a relation, of so many targets that nothing is known of."""
+        """Return the target inputs of a relation, of so many targets of unknown values."""
         own = self._own(relation.target, rows)
         return None if own is None else target_inputs(layer, relation.target, own, [relation])
 
@@ -209,7 +209,7 @@ class Coupled:
 
 
 def _of(layer: Layer, t: str) -> Any:
-    """A layer on one type's targets."""
+    """Return a layer on one type's targets."""
 
     def run(stack: Stack, depth: int, block: Block, x: Mapping[str, jax.Array], masks: Masks | None) -> jax.Array:
         return stack.layers[depth](block, x, masks)[t]
@@ -222,7 +222,7 @@ class Apart(Exchange):
 
     Args:
       own: these embeddings.
-      totals: what the partial aggregates are put into, if others finish the nodes; None: they are finished here.
+      totals: the dictionary that the partial aggregates are put into, if others finish the nodes; None: they are finished here.
     """
 
     def __init__(self, own: Mapping[str, jax.Array], totals: dict[str, Any] | None):
@@ -241,7 +241,7 @@ class Apart(Exchange):
 
 
 class Round(Coupled):
-    """A round of a decoupled model: it folds columns, and sends before the first and after the last alone."""
+    """A round of a decoupled model: it aggregates columns, and sends before the first and after the last alone."""
 
     def __init__(self, stack: Stack, depth: int, graph: HetGraph, parts: int, still: Container[str] = ()):
         super().__init__(stack, depth, graph, parts)
@@ -281,5 +281,5 @@ class Round(Coupled):
         return {r.source: [0] for r in self.relations if r.target == t}, [0] if t in self.widths else []
 
     def _cut(self, t: str, x: jax.Array) -> jax.Array:
-        """What nothing was folded into is zeros of any width."""
+        """Return the columns cut to the width of a slice; without edges they are zeros of any width."""
         return x[:, : round_slice(self.parts, self.widths[t], self.heads)]

@@ -18,11 +18,11 @@ FEWEST = 2  # rows of a device: one row of queries is what `attend` is given whe
 
 
 class Edges(NamedTuple):
-    """Of a chunk what is the same in every layer and at every step.
+    """The part of a chunk that is the same in every layer and at every step.
 
     Attributes:
-      adjacency: per relation key its edges.
-      ids: of its targets, `[parts * rows]`.
+      adjacency: the edges per relation key.
+      ids: the ids of its targets, `[parts * rows]`.
     """
 
     adjacency: Mapping[str, Adjacency]
@@ -30,14 +30,14 @@ class Edges(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Targets of one type.
+    """The targets of one type that are computed at a time.
 
     Attributes:
-      node_type: theirs.
-      begin, end: they are nodes `begin` to `end - 1`.
+      node_type: their type.
+      begin, end: the targets are the nodes `begin` to `end - 1`.
       ids: int32 `[parts * rows]`, the targets device by device, with `NO_NODE` up to as many rows of each.
-      adjacency: per relation key the edges into them, of sources numbered by their place in `sources`.
-      sources: per source type int32 `[S]`, ids, with `NO_NODE` at the end.
+      adjacency: the edges into them per relation key; sources are numbered by their place in `sources`.
+      sources: ids int32 `[S]` per source type, with `NO_NODE` at the end.
     """
 
     node_type: str
@@ -49,18 +49,18 @@ class Chunk(NamedTuple):
 
     @property
     def edges(self) -> Edges:
-        """What of it is the same in every layer and at every step, and on every device."""
+        """The part of the chunk that is the same in every layer, at every step, and on every device."""
         return Edges(dict(self.adjacency), self.ids)
 
 
 class Sizes(NamedTuple):
-    """Of the largest chunk of a type, to which all are padded.
+    """The sizes of the largest chunk of a type, to which all are padded.
 
     Attributes:
-      rows: targets of each device.
-      sources: per source type.
-      edges: per relation key.
-      chunks: how many there are.
+      rows: the number of targets of each device.
+      sources: the number of sources per source type.
+      edges: the number of edges per relation key.
+      chunks: the number of chunks.
     """
 
     rows: int
@@ -70,18 +70,18 @@ class Sizes(NamedTuple):
 
 
 def rows_between(parts: int, device: int, begin: int, end: int) -> slice:
-    """Where the nodes `begin` to `end - 1` stand among the rows of a device."""
+    """Return the positions of the nodes `begin` to `end - 1` among the rows of a device."""
     return slice(*(max(0, -(-(node - device) // parts)) for node in (begin, end)))
 
 
 def by_device(parts: int, begin: int, end: int, rows: int) -> np.ndarray:
-    """The ids of a chunk's targets as in `Chunk.ids`."""
+    """Return the ids of a chunk's targets as in `Chunk.ids`."""
     own = (np.arange(begin, end, dtype=np.int32) for _ in range(parts))
     return np.concatenate([pad(ids[ids % parts == device], rows, NO_NODE) for device, ids in enumerate(own)])
 
 
 def cut(edges: np.ndarray, most_targets: int, most_edges: int) -> list[tuple[int, int]]:
-    """Ranges of targets that have at most so many targets and in-edges each, and at least one target.
+    """Return ranges of targets that have at most so many targets and in-edges each, and at least one target.
 
     Args:
       edges: int64 `[targets + 1]`, how many enter the targets before each.
@@ -99,10 +99,10 @@ class Plan:
     """The chunks of every type that layers make embeddings of.
 
     Args:
-      graph: whose edges are folded.
+      graph: the graph whose edges are aggregated.
       types: the types.
-      parts: number of devices.
-      share: of a type's targets and in-edges, the most in a chunk; at least one target.
+      parts: the number of devices.
+      share: the largest share of a type's targets and in-edges in a chunk; at least one target.
     """
 
     def __init__(self, graph: HetGraph, types: Sequence[str], parts: int, share: float):
@@ -130,7 +130,7 @@ class Plan:
         return Sizes(max(FEWEST, rows), sources, edges, len(self.ranges[t]))
 
     def _sources(self, relations: Sequence[Relation], begin: int, end: int) -> dict[str, np.ndarray]:
-        """The distinct sources of a range of targets, rising."""
+        """Return the distinct sources of a range of targets, rising."""
         read: dict[str, list[np.ndarray]] = {}
         for r in relations:
             csc = self.graph.relations[r]
@@ -138,7 +138,7 @@ class Plan:
         return {t: _distinct(self.graph.schema.nodes[t], found) for t, found in read.items()}
 
     def chunks(self, t: str) -> Iterator[Chunk]:
-        """The chunks of a type, in the order in which every device computes them."""
+        """Yield the chunks of a type, in the order in which every device computes them."""
         relations, sizes = self.into[t], self.sizes[t]
         for begin, end in self.ranges[t]:
             ids = by_device(self.parts, begin, end, sizes.rows)
@@ -150,7 +150,7 @@ class Plan:
             yield Chunk(t, begin, end, ids, adjacency, padded)
 
     def _edges(self, relation: Relation, ids: np.ndarray, sources: np.ndarray, sizes: Sizes) -> Adjacency:
-        """A relation's edges into the nodes `ids`, in this order."""
+        """Return a relation's edges into the nodes `ids`, in this order."""
         csc = self.graph.relations[relation]
         known = ids != NO_NODE
         rows = np.where(known, ids, 0)
@@ -164,7 +164,7 @@ class Plan:
 
 
 def _distinct(count: int, ids: Sequence[np.ndarray]) -> np.ndarray:
-    """The distinct ones of some ids below `count`, rising."""
+    """Return the distinct ids among some below `count`, rising."""
     seen = np.zeros(count, bool)
     for some in ids:
         seen[some] = True
@@ -172,12 +172,12 @@ def _distinct(count: int, ids: Sequence[np.ndarray]) -> np.ndarray:
 
 
 class Sending(NamedTuple):
-    """Nodes of a type that are sent at once.
+    """The nodes of a type that are sent at once.
 
     Attributes:
-      node_type: theirs.
-      rows: per device int32 `[m]`, its rows of which there are some to send.
-      ids: per device the nodes that these are.
+      node_type: their type.
+      rows: the rows to send of each device, int32 `[m]`.
+      ids: the nodes of these rows, per device.
     """
 
     node_type: str
@@ -188,17 +188,17 @@ class Sending(NamedTuple):
 def sendings(
     nodes: Mapping[str, int], parts: int, chunks: Sequence[Chunk], asked: Mapping[str, bool]
 ) -> tuple[list[list[Sending]], dict[str, int]]:
-    """What is sent before each of some chunks: the nodes that it reads and that were not sent before (Figure 9 (d)).
+    """Return the nodes that are sent before each chunk: those that it reads and that were not sent before (Figure 9 (d)).
 
     The first chunks of a dense graph read nearly all nodes, and the last ones nothing new. So nodes are sent in portions that are as
     large for every chunk, as many as it takes.
 
     Args:
-      nodes: of every type.
-      asked: per type whether targets are read too.
+      nodes: the number of nodes of every type.
+      asked: whether targets are read too, per type.
 
     Returns:
-      Of every chunk its portions, and per type the rows of each device in one.
+      The portions of every chunk, and the number of rows of each device in one portion, per type.
     """
     sent = {t: np.zeros(count, bool) for t, count in nodes.items()}
     fresh: list[dict[str, list[np.ndarray]]] = []
@@ -221,7 +221,7 @@ def sendings(
 
 
 def _portions(t: str, own: Sequence[np.ndarray], parts: int, most: Mapping[str, int]) -> Iterator[Sending]:
-    """Nodes by device, some at a time."""
+    """Yield the nodes by device, some at a time."""
     for start in range(0, max(map(len, own)), most.get(t, 1)):
         some = [ids[start : start + most[t]] for ids in own]
         yield Sending(t, [ids // parts for ids in some], some)

@@ -1,6 +1,6 @@
 """The programs of a layer: one of each stage and type, whatever the number of chunks, and one of each stage's gradient.
 
-Nothing but a stage's arguments is kept for its gradient: the way back computes it again.
+Nothing but a stage's arguments is kept for its gradient: the backward pass computes it again.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ DIVIDED, ALIKE = P(FEATURE), P()
 
 
 class Drawn(NamedTuple):
-    """What a step draws dropout from; of evaluation `training` is False, and nothing is drawn."""
+    """The seed and the step from which dropout is sampled; in evaluation `training` is False, and nothing is sampled."""
 
     seed: Any
     step: Any
@@ -41,17 +41,17 @@ def pair(
     known: Callable[[str, tuple], tuple] = lambda t, flows: flows,
     again: Stage | None = None,
 ) -> tuple[Program, Program]:
-    """A stage's program, and that of its gradient.
+    """Return a stage's program, and that of its gradient.
 
     The first's arguments are `(training, type, parameters, drawn, ...)`. The second's are `(type, sum of the parameters' gradients so far,
-    parameters, drawn, ..., gradient of what the stage gives)`; it gives that sum, which is used up, and the gradients of what moves.
+    parameters, drawn, ..., gradient of what the stage gives)`; it returns that sum, whose buffer is donated, and the gradients of the moved arguments.
 
     Args:
-      stage: whose last two arguments are tuples, of what gradients flow to, and of all else.
-      moved, fixed: how these are laid out.
-      wanted: of a type and the gradients of what moves those that anybody reads; XLA computes no others.
-      known: of a type and what the gradient's program is given of what moves all of it.
-      again: what the gradient's program computes again, and has the gradient of; None: the stage.
+      stage: the stage; its last two arguments are tuples: the arguments to which gradients flow, and all others.
+      moved, fixed: the shardings of these two.
+      wanted: maps a type and the gradients of the moved arguments to those that are read; XLA computes no others.
+      known: maps a type and the moved arguments that the gradient's program is given to all of them.
+      again: the function that the gradient's program computes again and differentiates; None: the stage.
     """
 
     def there(training: bool, t: str, params: Any, drawn: Drawn, *arguments: Any) -> Any:
@@ -87,14 +87,14 @@ class Programs:
     """The programs of a layer.
 
     Args:
-      trainer: whose layer it is.
+      trainer: the trainer of the model with the layer.
       layer: its stages.
-      mesh: with the axis `feature`.
+      mesh: the mesh with the axis `feature`.
 
     Attributes:
-      send, fold, finish: of the stages, as `pair` gives them, with arguments as of `layers.Coupled`. The last gives the embeddings, and
+      send, fold, finish: the programs of the stages, as `pair` gives them, with arguments as of `layers.Coupled`. The last gives the embeddings, and
         in training the gathered sums, which its gradient's program is given: nothing travels a second time.
-      send_back, fold_back, finish_back: of their gradients.
+      send_back, fold_back, finish_back: the programs of their gradients.
     """
 
     def __init__(self, trainer: Trainer, layer: Coupled, mesh: Mesh):
@@ -139,7 +139,7 @@ class Programs:
         return self._apply(params, lambda stack: self.layer.finish(stack, t, summed, ids, masks))
 
     def _known(self, t: str, flows: tuple) -> tuple:
-        """Of a linear fold its gradient needs no numbers of what it read, and is given none."""
+        """Return the residuals of an aggregation; the gradient of a linear one needs no values of its inputs, and gets zeros."""
         if self.layer.keeps:
             return flows
         return (jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), self.read[t]),)
@@ -160,7 +160,7 @@ class Programs:
 
 
 class RowPrograms:
-    """What is computed row by row before the first layer and after the last.
+    """The programs that run row by row before the first layer and after the last.
 
     Attributes:
       enter, enter_back: as of `pair`, of what the first layer reads of a type's rows.
@@ -199,5 +199,5 @@ class RowPrograms:
 
 
 def part_of(params: Any, names: Callable[[str], bool]) -> Any:
-    """The parameters of some parts of a model."""
+    """Return the parameters of some parts of a model."""
     return {"params": {name: part for name, part in params["params"].items() if names(name)}}

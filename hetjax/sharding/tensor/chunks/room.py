@@ -1,4 +1,4 @@
-"""How much of a device chunks take, and how large they may be: the programs' own arguments, results and temporaries, as compiled."""
+"""The memory of a device that chunks take, and the largest size that fits: the programs' own arguments, results and temporaries, as compiled."""
 
 import itertools
 import math
@@ -22,7 +22,7 @@ ROOM = 0.9  # of what is left, for a trial: chunks of a share of the edges are r
 
 
 def fitting(make: Callable[[float], ChunkedEngine], most: int) -> ChunkedEngine:
-    """The engine whose chunks, and blocks of rows, are as large as some bytes of each device allow.
+    """Return the engine whose chunks, and blocks of rows, are as large as some bytes of each device allow.
 
     Args:
       make: the engine whose chunks have at most a share of every type's nodes and in-edges.
@@ -50,7 +50,7 @@ def fitting(make: Callable[[float], ChunkedEngine], most: int) -> ChunkedEngine:
 
 
 def _less(share: float, most: int, held: int, moving: int, least: str) -> float:
-    """A smaller share, by what this one takes; refused if it is the `least`."""
+    """Return a smaller share, by what this one takes; refuse the `least`."""
     if least or held >= most:
         what = least or "weights, their optimizer's state and gradients alone need"
         raise InputError(
@@ -60,9 +60,9 @@ def _less(share: float, most: int, held: int, moving: int, least: str) -> float:
 
 
 def needed(engine: ChunkedEngine) -> tuple[int, int]:
-    """Bytes of each device that are held all the time, and the most that move in and out beside them.
+    """Return the bytes of each device that stay all the time, and the most that move in and out beside them.
 
-    Held are the weights, the optimizer's state and the sums of gradients. Of a layer a fold's gradient moves, or the folds of two
+    Held are the weights, the optimizer's state and the sums of gradients. In a layer the gradient of one aggregation moves, or the aggregations of two
     chunks, and beside it what the other two stages take, because these are pipelined.
     """
     state, weights = _state(engine)
@@ -77,13 +77,13 @@ def needed(engine: ChunkedEngine) -> tuple[int, int]:
 
 
 def _state(engine: ChunkedEngine) -> tuple[TrainState, int]:
-    """The shapes of weights and the optimizer's state, and the bytes of weights."""
+    """Return the shapes of weights and the optimizer's state, and the bytes of weights."""
     state: TrainState = jax.eval_shape(engine.trainer.weights, np.int32(0))
     return state, sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state.params))
 
 
 def peak(engine: ChunkedEngine) -> int:
-    """As the second number of `needed`, of the programs that ran."""
+    """Return the second number of `needed`, for the programs that ran."""
 
     def largest(*programs: Program) -> int:
         ran = (compiled for program in programs for key, compiled in program.compiled.items() if program.calls[key])
@@ -97,7 +97,7 @@ def peak(engine: ChunkedEngine) -> int:
 
 
 def _compiled(engine: ChunkedEngine, run: Run, given: Any, t: str) -> Iterator[tuple[str, int]]:
-    """Of each stage of a type what its gradient takes."""
+    """Yield the bytes that the gradient of each stage of a type takes."""
     if not engine.chunks[t]:
         return
     programs, layer, parts = run.programs, run.layer, engine.mesh.size
@@ -132,7 +132,7 @@ def _compiled(engine: ChunkedEngine, run: Run, given: Any, t: str) -> Iterator[t
 
 
 def of_rows(engine: ChunkedEngine) -> int:
-    """What blocks of rows take: of the first layer's entry, of the loss, of the update of tables.
+    """Return the bytes that blocks of rows take: in the first layer's entry, in the loss, and in the update of tables.
 
     The next block is there before the last one is gone.
     """
@@ -157,7 +157,7 @@ def _take(program: Program, *arguments: Any) -> int:
 
 
 def _moving(compiled: jax.stages.Compiled) -> int:
-    """Of each device: results, temporaries and arguments, but for weights and sums of their gradients, which are held all the time."""
+    """Return the bytes of results, temporaries and arguments on each device, without weights and sums of their gradients, which stay all the time."""
     found: Any = compiled.memory_analysis()
     took = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
     held = 2 * found.alias_size_in_bytes  # sums of gradients come and go
@@ -169,7 +169,7 @@ def _moving(compiled: jax.stages.Compiled) -> int:
 
 
 def stacked(parts: int, params: Any) -> Any:
-    """Of the sums of parameters' gradients, of every device its own."""
+    """Return the shapes of the sums of parameters' gradients, which every device has for itself."""
     return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((parts, *leaf.shape), leaf.dtype), params)
 
 

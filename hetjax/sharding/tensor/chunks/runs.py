@@ -1,6 +1,6 @@
-"""A layer chunk by chunk: what travels, what is folded and what waits on the host.
+"""A layer chunk by chunk: the data that travel, the chunk that is aggregated, and the data that wait on the host.
 
-While a chunk is folded, the next one's sources are sent and the last one's sums come back (NeutronTP, section 4.2.2). What runs beside each other shares nothing, so the results are the same to the last bit.
+While a chunk is aggregated, the next one's sources are sent and the last one's sums come back (NeutronTP, section 4.2.2). Programs that run side by side share nothing, so the results are the same to the last bit.
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -24,12 +24,12 @@ FOLDING = ThreadPoolExecutor(1, "folding")  # one, so that folds keep their orde
 
 
 class Given(NamedTuple):
-    """What the programs of a step share.
+    """The inputs that the programs of a step share.
 
     Attributes:
-      params: of this layer.
-      drawn: what dropout is drawn from.
-      training: whether it is.
+      params: the parameters of this layer.
+      drawn: the seed and the step from which dropout is sampled.
+      training: whether this is a training step.
     """
 
     params: Any
@@ -38,12 +38,12 @@ class Given(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What the way back needs of the way there, on the host.
+    """The residuals of the forward pass that the backward pass needs, on the host.
 
     Attributes:
-      rows: the embeddings below, per type.
-      columns: what was sent, per type; without numbers if folds are linear.
-      sums: of every chunk what its folds gave, gathered.
+      rows: the embeddings of the layer below, per type.
+      columns: the columns that were sent, per type; without values if aggregations are linear.
+      sums: the gathered results of the aggregations, of every chunk.
     """
 
     rows: Mapping[str, Rows]
@@ -52,15 +52,15 @@ class Kept(NamedTuple):
 
 
 class There:
-    """The way there of one layer.
+    """The forward pass of one layer.
 
     Args:
-      programs: of the layer.
-      chunks: of all types that it makes embeddings of, in their order.
-      sendings: what is sent before each.
-      most: per type the nodes of a device that are sent at once, padding included.
-      slots: per type the shapes of what is sent, or of the columns below.
-      nodes: of every type.
+      programs: the programs of the layer.
+      chunks: the chunks of all types that it makes embeddings of, in their order.
+      sendings: the portions that are sent before each.
+      most: the number of nodes of a device that are sent at once, padding included, per type.
+      slots: the shapes of the columns that are sent, or of the columns below, per type.
+      nodes: the number of nodes of every type.
       edges: the chunks', on the devices of the mesh.
       pipelined: whether programs that need nothing of each other may run side by side.
 
@@ -86,14 +86,14 @@ class There:
         self.constants: dict[str, Columns] = {}
 
     def forward(self, given: Given, x: Mapping[str, Rows], columns: dict[str, Columns]) -> tuple[dict, dict, Kept]:
-        """The embeddings of all targets, as rows or as columns.
+        """Return the embeddings of all targets, as rows or as columns.
 
         Args:
           x: the embeddings below, per type each device's own rows; nothing if they are columns.
           columns: these, or an empty dict.
 
         Returns:
-          `(rows, columns, what the way back needs)`.
+          `(rows, columns, residuals)`.
         """
         out: dict[str, Rows] = {}
         made: dict[str, Columns] = {}
@@ -121,10 +121,10 @@ class There:
         return out, made, Kept(x, columns, sums)
 
     def _begun(self, fold: Callable[[], Any]) -> Future:
-        """Starts a fold; other programs may run beside it.
+        """Start an aggregation; other programs may run beside it.
 
-        The CPU backend computes in the thread that calls it what it takes to be cheap, as it does all kernels that are not its own. So
-        another thread calls it, but for folds that all devices sum logits in: these wait for each other, in one order everywhere.
+        The CPU backend computes cheap operations, and all kernels that are not its own, in the thread that calls it. So
+        another thread calls it, except for aggregations in which all devices sum logits: these wait for each other, in one order everywhere.
         """
         if self.pipelined and not self.layer.sums_logits:
             return FOLDING.submit(as_here(fold))
@@ -133,7 +133,7 @@ class There:
         return done
 
     def _send(self, given: Given, x: Mapping[str, Rows], columns: dict[str, Columns], number: int) -> None:
-        """Send what chunk `number` reads and no chunk before it did."""
+        """Send the rows that chunk `number` reads and no chunk before it did."""
         for t, rows, ids in self._portions(number, self.constants):
             most = self.most[t]
             block = divided(self.mesh, [host.taken(x[t][i], rows[place], most) for i, place in enumerate(self.places)])
@@ -143,13 +143,13 @@ class There:
                 host.write(store, at, dict(enumerate(arrays)))
 
     def _portions(self, number: int, but: Container[str]) -> list[Sending]:
-        """What is sent for chunk `number`, but for some types."""
+        """Return the portions that are sent for chunk `number`, except for some types."""
         if not self.layer.sends or number >= len(self.chunks):
             return []
         return [portion for portion in self.sendings[number] if portion.node_type not in but]
 
     def _read(self, columns: Mapping[str, Columns], number: int) -> Read:
-        """What a chunk's fold reads, on the devices."""
+        """Return the inputs of a chunk's aggregation, on the devices."""
         chunk = self.chunks[number]
         of_sources, of_targets = self.layer.wants(chunk.node_type)
         trees = []
@@ -166,7 +166,7 @@ class There:
         return found
 
     def _fold(self, given: Given, columns: Mapping[str, Columns], number: int) -> Callable[[], Any]:
-        """What computes a chunk's folds."""
+        """Return the function that computes a chunk's aggregations."""
         arguments = given.params, given.drawn, self._read(columns, number), self._edges(number)
         return partial(self.programs.fold, given.training, self.chunks[number].node_type, *arguments)
 
@@ -182,7 +182,7 @@ class There:
         """Finish a chunk's targets, as rows, or if nothing becomes rows after this layer, as columns.
 
         Returns:
-          What `Kept.sums` has of it.
+          The entry of `Kept.sums` for the chunk.
         """
         chunk = self.chunks[number]
         t = chunk.node_type
@@ -202,11 +202,11 @@ class There:
         return fetched(self.mesh, gathered)
 
     def _at(self, chunk: Chunk) -> list[slice]:
-        """Where a chunk's targets stand among the rows of each device."""
+        """Return the positions of a chunk's targets among the rows of each device."""
         return [rows_between(self.parts, place, chunk.begin, chunk.end) for place in self.places]
 
     def _rows(self, x: Mapping[str, Rows], chunk: Chunk) -> Any:
-        """The targets' own embeddings of the layer below."""
+        """Return the targets' own embeddings of the layer below."""
         t, count = chunk.node_type, len(chunk.ids) // self.parts
         if t not in self.layer.widths or t not in x:
             return {}
@@ -218,10 +218,10 @@ class There:
 
 
 def padded(ids: np.ndarray, count: int) -> np.ndarray:
-    """Ids, and `NO_NODE` up to `count`."""
+    """Return ids, padded with `NO_NODE` up to `count`."""
     return np.asarray(pad(ids, count, NO_NODE))
 
 
 def _nothing(columns: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
-    """The shapes alone, which take no memory."""
+    """Return arrays of the same shapes that take no memory."""
     return {place: np.broadcast_to(np.zeros((), array.dtype), array.shape) for place, array in columns.items()}

@@ -1,8 +1,8 @@
-"""A layer in three stages: what it sends, what it folds, and how it finishes its nodes; models know of none of them.
+"""A layer in three stages: it sends, aggregates, and finishes its nodes; models know of none of them.
 
-A layer does row by row all but its folds, and these it calls by functions that ask their adjacency (`tensor.folds`). So the layer
-runs three times, with an adjacency that in each takes another part: `Asking` notes what a fold is given, `Folding` folds
-that, `Answering` gives what came of it, as rows. The other parts are zeros, of which XLA computes nothing.
+A layer works row by row, except for its aggregations, which it calls by functions that ask their adjacency (`tensor.folds`). So the layer
+runs three times, with an adjacency that takes another part each time: `Asking` notes the inputs of an aggregation, `Folding` aggregates
+them, `Answering` gives the results, as rows. The other parts are zeros, for which XLA computes nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,9 +27,9 @@ class Stage(Divided):
     """A relation's edges in one of the three stages.
 
     Attributes:
-      work: rows of sources and of targets of one device, and edges times the share of the columns that it folds, of the whole graph.
-      calls: of folds so far, one after the other.
-      made: products by what was multiplied, which relations may share.
+      work: rows of sources and of targets of one device, and edges times the share of the columns that it aggregates, of the whole graph.
+      calls: the aggregations so far, one after the other.
+      made: products by their factors, which relations may share.
     """
 
     work: tuple[int, int, float] = (1, 1, 1.0)
@@ -37,7 +37,7 @@ class Stage(Divided):
     made: dict[tuple[int, int], Any] = field(default_factory=dict)
 
     def shapes(self, asked: Asked, fold: ColumnFold, widths: Sequence[int]) -> Folded:
-        """Zeros of the rows that a fold gives."""
+        """Return zeros of the shape of an aggregation's rows."""
 
         def sliced(x: jax.Array) -> jax.ShapeDtypeStruct:
             return jax.ShapeDtypeStruct((len(x) * self.parts, slice_of(x.shape[1], self.parts), *x.shape[2:]), x.dtype)
@@ -56,7 +56,7 @@ class Stage(Divided):
 
 @dataclass(frozen=True)
 class Asking(Stage):
-    """Notes what is asked for."""
+    """The stage that notes the inputs of aggregations."""
 
     def folded(self, asked: Asked, fold: ColumnFold, widths: Sequence[int]) -> Folded:
         across = [jnp.tile(x, (1, self.parts)) for x in asked.whole]  # of which every device's slice is all
@@ -66,7 +66,7 @@ class Asking(Stage):
 
 @dataclass(frozen=True)
 class Folding(Stage):
-    """Folds what is given, in turn, and notes what comes of it, and how wide that is; `ids` are those of all targets."""
+    """The stage that aggregates the inputs, in turn, and notes the results and their widths; `ids` are those of all targets."""
 
     given: Sequence[Asked] = ()
     ids: jax.Array | None = None
@@ -78,7 +78,7 @@ class Folding(Stage):
 
 @dataclass(frozen=True)
 class Answering(Stage):
-    """Gives the rows of what was folded, in turn."""
+    """The stage that gives the rows of the results, in turn."""
 
     given: Sequence[Folded] = ()
 
@@ -88,13 +88,13 @@ class Answering(Stage):
 
 
 def no_edges(targets: int) -> Adjacency:
-    """Of so many targets; it says how many there are, and nothing is folded."""
+    """Return the adjacency of so many targets without edges; nothing is aggregated."""
     return Adjacency(jnp.zeros(targets + 1, jnp.int32), jnp.zeros(1, jnp.int32))
 
 
 @multiply_first.register
 def _(adjacency: Stage, sources: jax.Array, features: int, heads: int = 0, products: int = 1) -> bool:
-    """As on the whole graph, whatever this stage knows of it."""
+    """Return the choice of the whole graph, whatever this stage knows of it."""
     rows, targets, _ = adjacency.work
     if heads % adjacency.parts == 0 and heads > 1:
         return True
@@ -123,7 +123,7 @@ def _(adjacency: Stage, fold: Fold, sources: jax.Array, kernel: Any = None) -> j
 def _(
     adjacency: Stage, heads: int, rate: float, masks: NodeMasks | None, path: tuple[str, ...], dtype=float
 ) -> jax.Array | None:
-    """Of a chunk's edges where they are folded; elsewhere it matters alone that there is one."""
+    """Return the mask of a chunk's edges where they are aggregated; in the other stages only its existence matters."""
     if isinstance(adjacency, Folding):
         everyone = masks and masks._replace(ids=adjacency.ids)
         return edge_keep_mask(adjacency.adjacency, heads, rate, everyone, path, dtype)
@@ -131,7 +131,7 @@ def _(
 
 
 def unique(calls: Mapping[tuple[str, bool], Sequence[Asked]]) -> tuple[list[jax.Array], dict[tuple[str, bool], Any]]:
-    """What is sent of a type's nodes, each once: the arrays, and by relation and side where each fold's stand among them."""
+    """Return what is sent of a type's nodes, each array once, and by relation and side the positions of each aggregation's inputs among the arrays."""
     arrays: list[jax.Array] = []
 
     def place(x: jax.Array) -> int:

@@ -39,7 +39,7 @@ class Updates:
         return [self.total, self.measure, self.weights, self.rows]
 
     def _total(self, parts: Sequence[Any], params: Any, losses: jax.Array) -> tuple[jax.Array, Any]:
-        """The loss and the gradients of all weights, from what the devices have of them."""
+        """Return the loss and the gradients of all weights, from the devices' parts of them."""
         gradients = {"params": jax.tree.map(jnp.zeros_like, params["params"])}
         for part in parts:
             for name, tree in part["params"].items():
@@ -49,7 +49,7 @@ class Updates:
         return loss, weights
 
     def _measure(self, rows: jax.Array, gradients: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Of a block of rows the squares of the gradient with the penalty's, and the penalty."""
+        """Return the sum of squares of a block of rows' gradients, with those of the penalty, and the penalty."""
         pull = self.trainer.penalty_gradient(rows)
         with scope(GRADIENTS):
             found = jax.lax.psum(jnp.stack([squares(gradients + pull), self.trainer.penalty(rows)]), FEATURE)
@@ -58,7 +58,7 @@ class Updates:
     def _weights(
         self, state: TrainState, weights: Any, loss: jax.Array, squared: jax.Array, penalty: jax.Array
     ) -> tuple[TrainState, jax.Array, jax.Array]:
-        """The state after an update of the weights, the squares of all gradients, and the loss with its penalty."""
+        """Return the state after an update of the weights, the squares of all gradients, and the loss with its penalty."""
         trainer = self.trainer
         if trainer.l2:
             parts = trainer.penalised(state.params)
