@@ -21,7 +21,7 @@ COMMANDS = {
 
 
 def usage() -> str:
-    """Return the text that `hetjax --help` prints."""
+    """What `hetjax --help` prints."""
     lines = [f"  {name:10} {words}" for name, words in COMMANDS.items()]
     return "\n".join(
         [

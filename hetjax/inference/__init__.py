@@ -1,1 +1,1 @@
-"""The use of a run that was trained: predictions, answers for a few nodes, and a start for another run."""
+"""Using a run that was trained: predictions, answers for a few nodes, and a start for another run."""

@@ -34,14 +34,14 @@ class Trained:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """The results of the run: the content of `summary.json`."""
+        """Its results: what `summary.json` says."""
         file = self.path / "summary.json"
         with reading(file):
             return json.loads(files.read_text(file))
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """A record per epoch, and a last one of the test nodes: the content of `metrics.jsonl`."""
+        """A record per epoch, and a last one of the test nodes: what `metrics.jsonl` says."""
         file = self.path / "metrics.jsonl"
         with reading(file):
             return [json.loads(line) for line in files.read_text(file).splitlines()]
@@ -71,7 +71,7 @@ class Trained:
         return f"test_{shown.headline}", shown.metrics[shown.headline].label
 
     def _repr_html_(self) -> str:
-        """Return the result and the curves as HTML, for a notebook."""
+        """In a notebook: the result, and the curves."""
         picture = self.path / "curves.png"
         image = ""
         if picture.exists():

@@ -28,7 +28,7 @@ class Declaration:
         return config.strategies.get(self.name) or (self.Options and self.Options())
 
     def check(self, config: Config) -> None:
-        """Refuse what this strategy cannot run.
+        """Refuse a configuration that this strategy cannot run.
 
         Raises:
           InputError: naming the key.

@@ -143,12 +143,12 @@ class Chunks:
 
 
 class Evaluator:
-    """Computes the last embeddings of any nodes of the root types from all of their neighbours.
+    """The evaluator that computes the last embeddings of any nodes of the root types from all of their neighbours.
 
     Layer by layer, the embeddings of every node that the next layer needs are computed and kept in host
     memory, `[nodes, hidden]` float32 per type, or where `kept` keeps them; the device holds two chunks of targets with their
     edges and sources, one of which is computed. What is on the device anyway is read in place: static features that live there, and on a CPU, whose
-    memory is the host's, what needs no copy for it and embeddings of whole types.
+    memory is the host's, features that need no copy for it and embeddings of whole types.
     Every chunk of a type has the same shapes, so there is one program per layer and node type.
 
     Args:
@@ -157,7 +157,7 @@ class Evaluator:
       edges: as in `Chunks`.
       kept: keeps embeddings and results, and says which chunks are this process's; None: memory, and all of them.
       devices: the devices of this process, which share its chunks; None: the one that jax takes.
-      asked: nodes per root type that `embed` will be asked for: what they depend on is found once for all, and programs are compiled for all
+      asked: nodes per root type that `embed` will be asked for: their dependencies are found once for all, and programs are compiled for all
         of them. None: only that of nodes that it was asked for.
     """
 
@@ -198,7 +198,7 @@ class Evaluator:
         return self.last(params, self.below(params, features, nodes) if some else {}, nodes)
 
     def last(self, params: Any, x: Mapping[str, Array], nodes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the last embeddings of some nodes, as `embed`, from what `below` gives."""
+        """Return the last embeddings of some nodes, as `embed`, from the result of `below`."""
         depth, layer = len(self.model.layers) - 1, self.model.layers[-1]
         rooms = {t: self.kept.rows((len(ids), width_made(layer, t))) for t, ids in nodes.items()}
         return {t: self._layer(params, x, depth, t, ids, rooms[t]) for t, ids in nodes.items()}
@@ -214,7 +214,7 @@ class Evaluator:
 
         Args:
           features: the inputs of layer `start`.
-          nodes: per root type the nodes that the last layer is to embed; rows that it does not read may be 0. None: all.
+          nodes: the nodes that the last layer is to embed, per root type; rows that it does not read may be 0. None: all.
           start: the first layer that is computed.
         """
         first = self.model.layers[0]
@@ -274,7 +274,7 @@ class Evaluator:
 
 
 class ReadOut:
-    """Applies the head of a model to embeddings on the host, so many rows at a time.
+    """The module that applies the head of a model to embeddings on the host, so many rows at a time.
 
     Args:
       model: the model with the head.
@@ -307,7 +307,7 @@ def evaluated_nodes(task: Task, options: Train) -> dict[str, np.ndarray]:
 
 
 def evaluated_together(task: Task, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return what an epoch ends with: all validation examples, and at most so many training examples, evenly spread."""
+    """Return the examples that are evaluated after an epoch: all validation examples, and at most so many training examples, evenly spread."""
     training = task.examples("train")
     count = min(most, len(training))
     return task.examples("validation"), training[np.arange(count) * len(training) // max(1, count)]

@@ -29,14 +29,14 @@ MOST_PER_CORE = 8  # CPU devices, for trying a mesh: each takes threads and memo
 
 
 def provide_cpu_devices(count: int, alone: bool = False) -> None:
-    """Have as many CPU devices as a mesh needs, or can be had, if jax has not started; accelerators are what they are.
+    """Have as many CPU devices as a mesh needs, or as the machine allows, if jax has not started; the number of accelerators is fixed.
 
     From then on memory that compilers free goes back to the system, too (`trimming`).
 
     Args:
       count: the number of devices of this process.
       alone: whether the one device of this process is the only one of the run. It then computes in the thread that asks it to: in
-        threads of jax's own a step often allocates what it needs before the last one has given that back, and both are held
+        threads of jax's own a step often allocates its memory before the last one has freed that, and both are in use
         (docs/strategies/single_results.md, Parts of a step). Several devices compute side by side, in jax's threads.
     """
     trimming.trim_after_compiling()
@@ -52,7 +52,7 @@ def provide_cpu_devices(count: int, alone: bool = False) -> None:
 
 
 def make(relation: int, data: int, feature: int = 1) -> Mesh:
-    """Return the mesh `relation` x `data` of the devices of all processes, of each as many, row by row in their order.
+    """Return the mesh `relation` x `data` of the devices of all processes, the same number of each, row by row in their order.
 
     Where columns are divided, each `feature` devices of a row that follow each other are a group (`grouped`).
 
@@ -64,7 +64,7 @@ def make(relation: int, data: int, feature: int = 1) -> Mesh:
 
 
 def features(feature: int) -> Mesh:
-    """Return the mesh of so many devices along the axis `feature`, of all processes, of each as many.
+    """Return the mesh of so many devices along the axis `feature`, of all processes, the same number of each.
 
     Raises:
       InputError: a process has fewer.
@@ -73,7 +73,7 @@ def features(feature: int) -> Mesh:
 
 
 def groups(data: int, feature: int) -> Mesh:
-    """Return the mesh `data` x `feature` of the devices of all processes, of each as many: groups that divide columns.
+    """Return the mesh `data` x `feature` of the devices of all processes, the same number of each: groups that divide columns.
 
     Raises:
       InputError: a process has fewer.

@@ -3,7 +3,7 @@
 Every device has a part of a batch and computes its share of the loss; the weights are alike everywhere, their gradients
 are summed. Where a strategy says nothing else, every device has all rows. One that divides them says how arrays are laid
 out (`rows_spec`, `init`, `shard`, `gather`), how rows are fetched (`read`), and where the gradients of learnable ones go
-(`give_back`); any may say what layers exchange (`exchanges`).
+(`give_back`); any may say how layers exchange rows (`exchanges`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ class SpmdBatch(NamedTuple):
     Attributes:
       local: the part that each device computes; arrays of the devices one after the other, or alike on all.
       rows: the data by which `read` fetches the features that this reads, specific to an engine.
-      weight: float32 `[1]` on each device, of all examples of the step; each device's sum of losses is divided by it.
+      weight: float32 `[1]` on each device, the weight of all examples of the step; each device's sum of losses is divided by it.
     """
 
     local: Batch

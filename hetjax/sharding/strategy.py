@@ -1,7 +1,7 @@
 """The protocol of strategies: a strategy chooses and divides, its engine trains.
 
-A strategy is a folder of this package, or a class of a user's own (`registry`). The training loop knows what stands here
-and nothing else: not what a strategy divides, and not what a state looks like on its devices.
+A strategy is a folder of this package, or a class of a user's own (`registry`). The training loop knows this protocol
+and nothing else: neither the division of a strategy, nor the form of a state on its devices.
 """
 
 from abc import ABC, abstractmethod
@@ -101,7 +101,7 @@ def setup(
     folder: Path | None = None,
     costs: CostModel | None = None,
 ) -> Setup:
-    """Return what a run gives its strategy, from its configuration and its graph; without `costs` the usual ones of the platform.
+    """Return the inputs that a run gives its strategy, from its configuration and its graph; without `costs` the usual ones of the platform.
 
     Raises:
       InputError: the model does not go with the graph, or has no such option.
@@ -158,7 +158,7 @@ class Engine(ABC):
 
     @abstractmethod
     def traffic(self) -> list[Sent]:
-        """Return what this process sent in a step, on average.
+        """Return the traffic that this process sent in a step, on average.
 
         Raises:
           ValueError: a compiled program has a collective in a form that is not known.
@@ -238,7 +238,7 @@ class Engine(ABC):
         return {}
 
     def close(self) -> None:
-        """Delete what lies on disk for this engine alone."""
+        """Delete the files on disk that only this engine uses."""
         if self.features:
             self.features.close()
 

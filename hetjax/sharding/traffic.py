@@ -1,7 +1,7 @@
 """The bytes that the devices send in a step, read from the compiled programs: the operations that XLA runs, not those that the source suggests.
 
 A collective is counted as a ring (all-reduce, all-gather, reduce-scatter) or a direct exchange does it; XLA may do it
-otherwise. Of a group of `n` devices, with a result of `b` bytes on each, every device sends
+otherwise. In a group of `n` devices, with a result of `b` bytes on each, every device sends
 
 | all-reduce | all-gather | reduce-scatter | all-to-all | collective-permute |
 |---|---|---|---|---|
@@ -45,7 +45,7 @@ class Sent(NamedTuple):
     Attributes:
       kind: the purpose, such as `gradients`.
       collective: one of `COLLECTIVES`, or a `MESSAGE` between processes.
-      axis: the axis of the mesh, or several joined by `+`; of a message `PROCESSES`.
+      axis: the axis of the mesh, or several joined by `+`; `PROCESSES` for a message.
       bytes: the bytes in one call of the program, or in a step.
     """
 
@@ -94,7 +94,7 @@ class Program:
         return arguments[: self.static], form, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
 
     def sent(self) -> list[Sent]:
-        """Return what all calls so far sent together; on a mesh that includes other processes' devices, this process's share."""
+        """Return the traffic of all calls so far together; on a mesh that includes other processes' devices, this process's share."""
         sent, here = [], len(self.mesh.local_devices) / self.mesh.size
         for shapes, compiled in self.compiled.items():
             text = compiled.as_text()
@@ -111,7 +111,7 @@ def scope(kind: str) -> AbstractContextManager[Any]:
 
 
 def per_step(programs: Sequence[Program], steps: int) -> list[Sent]:
-    """Return what a step sends, on average, by kind, collective and axis."""
+    """Return the traffic of a step, on average, by kind, collective and axis."""
     total: defaultdict[tuple[str, str, str], float] = defaultdict(float)
     for sent in itertools.chain.from_iterable(program.sent() for program in programs):
         total[sent.kind, sent.collective, sent.axis] += sent.bytes
@@ -119,7 +119,7 @@ def per_step(programs: Sequence[Program], steps: int) -> list[Sent]:
 
 
 def read(text: str, mesh: Mesh, kind: str) -> list[Sent]:
-    """Return what one call of a program sends.
+    """Return the traffic of one call of a program.
 
     Args:
       text: the text of the compiled program, `compiled.as_text()`.

@@ -97,7 +97,7 @@ class Trainer(NamedTuple):
     def loss(self, params: Any, learned: Rows, static: Rows, batch: Batch, masks: Masks | None = None) -> jax.Array:
         """Return the task's mean loss over the batch's examples, and the penalty if there is one.
 
-        The penalty is `l2` times the sum of squares of what is `penalised` and of the rows in `learned`. The R-GCN
+        The penalty is `l2` times the sum of squares of the weights that are `penalised` and of the rows in `learned`. The R-GCN
         paper's code penalises the first layer alone; its input is one-hot, so that rows are weights too. A
         mini-batch penalises only the learnable features that it reads.
 

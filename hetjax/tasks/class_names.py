@@ -18,7 +18,7 @@ def with_classes(place: str, graph: HetGraph, trained: HetGraph) -> HetGraph:
     numbers.
 
     Args:
-      place: the name of the graph in an error.
+      place: what an error calls the graph.
       trained: the graph that was trained on.
 
     Raises:

@@ -20,8 +20,8 @@ class Shown(NamedTuple):
     """The metrics of a run.
 
     Attributes:
-      metrics: the metrics by name.
-      names: the names of those that are shown, the headline first.
+      metrics: by name.
+      names: those that are shown, the headline first.
       chosen_by: the one that the epoch was chosen by.
       compared_by: the one that the model is compared with baselines by.
     """

@@ -1,4 +1,4 @@
-"""The protocol of tasks: a task says what a run predicts, and which metrics judge it.
+"""A task: what a run predicts, and by what it is judged.
 
 A task stands above the engines, and knows none of them::
 
@@ -27,10 +27,10 @@ from hetjax.tasks.report_parts import Part
 
 
 class Seeds(NamedTuple):
-    """The seeds of some examples, as engines are given them.
+    """Some examples, as engines are given them.
 
     Attributes:
-      nodes: the distinct ids of the nodes whose embeddings the examples need, int32 per root type.
+      nodes: per root type the distinct ids of the nodes whose embeddings the examples need, int32.
       arrays: a pytree of arrays `[examples, ...]`, row `i` of every leaf about example `i`. Engines pad it with rows of zeros,
         divide it among devices as they divide the seeds, and never look into it.
     """
@@ -57,13 +57,13 @@ class Task(ABC):
     embedding does.
 
     Args:
-      graph: the graph whose label column is predicted.
-      config: the configuration of the run.
+      graph: whose label column is predicted.
+      config: of the run.
 
     Attributes:
       roots: the node types whose embeddings the task reads.
-      outputs: the number of values that the head returns per example.
-      metrics: the metrics by name, in the order in which they are shown; `loss` is one of them.
+      outputs: numbers that the head makes of an example.
+      metrics: by name, in the order in which they are shown; `loss` is one of them.
       headline: the metric that is shown first, and that training examples are measured by.
       metric: the metric that epochs are chosen by on the validation examples.
       compared_by: the metric that baselines choose by and are compared by.
@@ -99,7 +99,7 @@ class Task(ABC):
 
     @abstractmethod
     def seeds(self, examples: np.ndarray) -> Seeds:
-        """Return the seeds of some examples."""
+        """Return what engines need of some examples."""
 
     @abstractmethod
     def head(self, linear: bool, normalised: bool = False) -> nn.Module:
@@ -149,16 +149,16 @@ class Task(ABC):
         return {}
 
     def stacked(self, outputs: np.ndarray, baselines: Mapping[str, Any]) -> Any:
-        """Return how outputs are weighted with those of baselines, from outputs of the validation examples; None: they are not."""
+        """Return how outputs are weighed with those of baselines, from outputs of the validation examples; None: they are not."""
         return None
 
     @abstractmethod
     def predictions(self, outputs: np.ndarray, names: Names, chosen: Mapping[str, float], **more: Any) -> Predictions:
-        """Return the predictions of nodes.
+        """Return what is predicted of nodes.
 
         Args:
           outputs: float32 `[nodes, outputs]`.
-          names: the names of the graph.
+          names: of the graph.
           chosen: as of `quality`.
           **more: `embeddings` and `split`, as of `Predictions`.
         """
@@ -167,8 +167,8 @@ class Task(ABC):
         """Return what the page of a run says of the test examples.
 
         Args:
-          predicted: the predictions of these examples, in their order.
-          folder: the folder of pictures while they are drawn.
+          predicted: of these examples, in their order.
+          folder: where pictures are while they are drawn.
         """
         return ()
 

@@ -1,4 +1,4 @@
-"""The preparation of a run from its options: the graph, the engine, and where the run resumes."""
+"""From options to a run that is ready to train: the graph, the engine, and where the run resumes."""
 
 import os
 import shutil
@@ -51,7 +51,7 @@ def prepare(
     lowered: int = 0,
     ahead: Ahead | None = None,
 ) -> Run:
-    """Open the graph, divide it, make the engine, and find where the run resumes.
+    """Open the graph, divide it, make what trains, and find where the run resumes.
 
     Args:
       lowered: how often the guard has lowered the learning rates, if a checkpoint does not say that it was more often.
@@ -133,7 +133,7 @@ def compile_ahead(engine: Engine, graph: HetGraph, whole: bool) -> None:
 
 
 def open_graph(config: Config, strategy: Strategy, ahead: Ahead | None = None) -> HetGraph:
-    """Open the part of the graph that this process needs.
+    """What this process opens of the graph.
 
     Raises:
       InputError: it cannot be read, or there is nothing to train on.
@@ -147,10 +147,10 @@ def open_graph(config: Config, strategy: Strategy, ahead: Ahead | None = None) -
 
 
 def baselines_of(config: Config, task: Task, graph: HetGraph, processes: ProcessGroup) -> baselines.Found:
-    """Return the baselines that the model is compared or stacked with, in process 0, if either is asked for.
+    """What the model is to be better than, or is to be weighed with, in process 0, if either is asked for.
 
-    The store of a graph that is there in shape alone is opened. Where several processes have parts of it, that is done only if baselines are
-    stacked: all processes wait for it.
+    Of a graph that is there in shape alone its store is opened. Where several processes have parts of it, that is done where baselines are to be
+    weighed alone: all wait for it.
     """
     options, outlined = config.train, any(map(in_shape_alone, graph.relations.values()))
     found: baselines.Found = {}
@@ -231,7 +231,7 @@ def begun_warm(engine: Engine, warm: Warm, processes: ProcessGroup) -> Any:
 
 
 def penalties(config: Config, workdir: Workdir, processes: ProcessGroup) -> Path:
-    """Return the file that keeps the measured costs of missed rows: beside the store, if the graph comes from one that can be written."""
+    """Where the measured costs of missed rows are kept: beside the store, if the graph is of one that can be written."""
     data = config.data
     stored = data.format == "store" and os.access(data_path(data.path), os.W_OK)
     folder = data_path(data.path) if stored else workdir.path

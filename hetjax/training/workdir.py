@@ -48,7 +48,7 @@ EPOCHS = "train.epochs"  # which may become more, even of a run that is done, if
 
 
 def _open_lock(file: Path) -> TextIO:
-    """Open the file that the process which trains holds a lock on; its content is not changed.
+    """Open the file that the process which trains holds a lock on; nothing of what is there is changed.
 
     Raises:
       InputError: it is a symbolic link, or no regular file.
@@ -74,7 +74,7 @@ class Workdir:
 
     Args:
       path: may exist, empty or with a run of the same configuration, which is then continued; also for more epochs.
-      config: the configuration as nested plain values.
+      config: as nested plain values.
       writes: whether it is this process that writes there; another one only reads.
 
     Raises:
@@ -154,7 +154,7 @@ class Workdir:
                 shutil.rmtree(leftover, ignore_errors=True)
 
     def summary_file(self) -> Path | None:
-        """Return the file of the summary, for the process that writes, if there is one that counts."""
+        """The file of the summary, for the process that writes, if there is one that counts."""
         file = self.file("summary.json")
         return file if self.writes and not self._longer and file.exists() else None
 

@@ -4,7 +4,7 @@
 update it knows nothing new of it. So a row that several partitions have becomes their average in proportion to how often each has
 updated it since the last time, and one that none has updated stays as it is. Its count becomes the average of theirs, rounded.
 
-A device sums what its partitions have, one after the other; one `psum` sums over devices.
+A device sums the arrays of its partitions, one after the other; one `psum` sums over devices.
 """
 
 from collections.abc import Mapping, Sequence

@@ -39,7 +39,7 @@ class Options:
 
 
 class Averaging(Declaration):
-    """Divides the graph into subgraphs."""
+    """The declaration of averaging, which divides the graph into subgraphs."""
 
     name = "averaging"
     Options = Options

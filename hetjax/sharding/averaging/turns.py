@@ -9,7 +9,7 @@ class Turns(NamedTuple):
     Local models know nothing of each other until they are averaged, so the order of turns changes no result.
 
     Attributes:
-      steps: the number of steps of an epoch, of every partition.
+      steps: the number of steps of an epoch of every partition.
       devices: the number of devices.
     """
 

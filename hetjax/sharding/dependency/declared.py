@@ -40,7 +40,7 @@ class Options:
 
 
 class Dependency(Declaration):
-    """Divides the nodes, and fetches embeddings of others'."""
+    """The declaration of dependency management, which divides the nodes and fetches embeddings of others'."""
 
     name = "dependency"
     Options: ClassVar[type | None] = Options

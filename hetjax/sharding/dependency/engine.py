@@ -1,7 +1,7 @@
 """The engine of dependency management: data parallel over partitions of the nodes.
 
 A partition is a device of the mesh axis `data`. Rows of tables and static features lie with the nodes' masters, on their device
-or on its host, which gives a step what it reads and takes it back. Before every layer a partition fetches the rows that it reads and does not have; their gradients come back the same way and are summed by
+or on its host, which gives a step the rows that it reads and takes them back. Before every layer a partition fetches the rows that it reads and does not have; their gradients come back the same way and are summed by
 the masters, who apply row-wise Adam. All other traffic on the mesh is one sum of the weights' gradients and the loss.
 """
 

@@ -34,7 +34,7 @@ Own = Mapping[int, Mapping[str, np.ndarray]]  # per partition that is here, and 
 
 
 class DependencyEvaluator:
-    """Computes the last embeddings of any nodes of the root types from all of their neighbours.
+    """The evaluator that computes the last embeddings of any nodes of the root types from all of their neighbours.
 
     Args:
       model: the model whose layers are applied.
@@ -66,7 +66,7 @@ class DependencyEvaluator:
         Args:
           params: the model's weights, on the mesh.
           learned: rows of learnable features, in memory or mapped.
-          nodes: per root type distinct ids.
+          nodes: distinct ids per root type.
         """
         model = self.model
         needed = self.graph.schema.layer_types(model.roots, len(model.layers), model.reads_own)

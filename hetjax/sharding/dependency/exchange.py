@@ -158,7 +158,7 @@ class Fetch(Exchange):
 def fetch(kind: str, mirrors: Mirrors, rows: jax.Array) -> tuple[tuple[jax.Array, ...], ...]:
     """Fetch the rows that a partition reads, `[rows read, width]` per piece and type; to be called inside `shard_map`.
 
-    Nothing of a piece waits for what comes after it, and no gradient that goes back for those of other pieces.
+    No piece waits for the rows of later pieces, and no gradient of a piece for those of other pieces.
 
     Args:
       kind: the kind of traffic.

@@ -25,7 +25,7 @@ from hetjax.system.mapped import on_host
 
 
 class OwnedTable:
-    """A learnable table on the host: of each partition that is here its own rows, some of them cached on its device.
+    """A learnable table on the host: the own rows of each partition that is here, some of them cached on its device.
 
     Args:
       owners: the tables of the owners, by partition.
@@ -68,7 +68,7 @@ class PartitionFeatures(FeatureStore):
       graph: the graph with the static features.
       owned: the owner of each node.
       mesh: the mesh with the axis `data`, a device per partition.
-      learnable, placement, folder: as in `FeatureStore`; of all types.
+      learnable, placement, folder: as in `FeatureStore`, for all types.
 
     Attributes:
       here: the partitions that are here.

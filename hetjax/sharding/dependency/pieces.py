@@ -1,7 +1,7 @@
 """A layer's edges grouped by the partition that their sources come from, so that one group is aggregated while the next travels.
 
 In step `j` of a ring a partition receives from the partition `j` before it (NeutronStar, section 4.3); piece `j` has the edges out of the rows
-that come then, and piece 0 those out of rows that are here. Layers whose edges are aggregated together have one piece, of all.
+that come then, and piece 0 those out of rows that are here. Layers whose edges are aggregated together have one piece, with all edges.
 """
 
 import itertools

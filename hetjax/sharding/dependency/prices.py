@@ -86,7 +86,7 @@ def seconds(
     layers: Sequence[Work], prices: Prices, types: Sequence[str], relations: Sequence[Relation]
 ) -> dict[str, np.ndarray]:
     """Return what every partition does in a step, `[parts]`, except for the last layer: its `own` nodes, and, because the graph is divided,
-    to `fetch` rows (equation 2, a collective's own time, and the copies of what lies here), and to `compute` others' nodes (equation 1) and what layers do for
+    to `fetch` rows (equation 2, a collective's own time, and the copies of rows that lie here), and to `compute` others' nodes (equation 1) and the work of layers for
     each row of others that they read.
 
     Args:

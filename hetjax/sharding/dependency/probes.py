@@ -31,7 +31,7 @@ LEAST = 0.05  # of a block's time: what its edges, targets and sources each take
 
 
 class Kind(NamedTuple):
-    """A kind of relations that take the same time: their widths and those of what they make, in one layer.
+    """A kind of relations that take the same time: their widths and those of their results, in one layer.
 
     Attributes:
       depth: the depth of the layer, from 0.

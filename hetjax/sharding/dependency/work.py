@@ -1,4 +1,4 @@
-"""Counts of what partitions compute and send in a step: the terms of NeutronStar's equations 1 and 2."""
+"""Counts of the rows that partitions compute and send in a step: the terms of NeutronStar's equations 1 and 2."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ class Work(NamedTuple):
       copied: targets among these that others own: `V_i^l` without `V_i`.
       edges: the edges that it aggregates.
       copied_edges: edges among these into nodes of others: `E_i^l` without `E_i`.
-      kept: rows of features of others that lie here; of the first layer alone.
+      kept: rows of features of others that lie here; for the first layer alone.
       here: rows of the layer below that lie here, own ones and copies.
     """
 

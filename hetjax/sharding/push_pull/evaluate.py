@@ -26,7 +26,7 @@ from hetjax.sharding.trainer import Rows
 
 
 class PushEvaluator:
-    """Computes the last embeddings of any nodes of the root types from all of their neighbours.
+    """The evaluator that computes the last embeddings of any nodes of the root types from all of their neighbours.
 
     Args:
       evaluator: the evaluator of one device.

@@ -4,7 +4,7 @@ Every device aggregates the samples of all replicas of its group on its slice. I
 replica that has the target sums the results of all devices (P3's push; its pull is the backward pass). Only logits of attention must be
 known whole before anything is weighted by them: these are summed over all slices for all devices.
 
-A first layer that is not linear in what it reads is given whole rows instead (`Pull`).
+A first layer that is not linear in its inputs is given whole rows instead (`Pull`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -134,7 +134,7 @@ class Push(Exchange):
         return found
 
     def _own(self, node_type: str, x: jax.Array) -> jax.Array:
-        """Return this replica's rows of what all have alike; padding repeats a row, so that nothing is divided by zero."""
+        """Return this replica's rows of an array that all have alike; padding repeats a row, so that nothing is divided by zero."""
         mine = jnp.asarray(self.picks[node_type])[jax.lax.axis_index(FEATURE)]
         return x.at[mine].get(mode="clip") if len(x) else read(x, mine)
 
@@ -143,7 +143,7 @@ class Pull(Exchange):
     """The exchange that gives this replica the whole rows that it reads, from the slices of all devices of the group.
 
     Args:
-      picks: as of `Push`, of the rows of the features that the group reads.
+      picks: as of `Push`, for the rows of the features that the group reads.
       widths: the widths of the features.
     """
 

@@ -1,7 +1,7 @@
 """Features and tables in slices of their columns, as many as there are devices along `feature`, one slice after the other.
 
-Columns are padded with zeros, which stay zeros: no weight meets them. Of a table's row every slice has its elements, moments and the
-one count, so row-wise Adam does to each slice what it does to a whole row.
+Columns are padded with zeros, which stay zeros: no weight meets them. Every slice of a table's row has its elements, moments and the
+one count, so row-wise Adam updates each slice as it updates a whole row.
 """
 
 from collections.abc import Mapping

@@ -23,8 +23,8 @@ class Division(NamedTuple):
 
     Attributes:
       parts: number of slices.
-      axes: the axis that counts the columns, of every weight that has an element per column of some features.
-      added: the biases beside such weights, which are added to what all slices give, once.
+      axes: the axis that counts the columns, for every weight that has an element per column of some features.
+      added: the biases beside such weights, which are added once to the sum of all slices.
     """
 
     parts: int

@@ -1,1 +1,1 @@
-"""Relation-Aggregation-First (Heta, PVLDB 18(9) 2025): partitions of the relations aggregate what they own, and combine at the seeds."""
+"""Relation-Aggregation-First (Heta, PVLDB 18(9) 2025): partitions aggregate the relations that they own, and combine at the seeds."""

@@ -18,9 +18,9 @@ from hetjax.kernels.partials import Attention, Monoid, add_weighted, finite, mer
 def combine(monoid: Monoid, partial: Any, axis: str) -> Any:
     """Return the combined aggregate of the partial aggregates of all devices of a mesh axis, alike on each.
 
-    Sums and means are one `psum`, a softmax over edges a `pmax` and a `psum` of what is rescaled to the common maximum.
+    Sums and means are one `psum`, a softmax over edges a `pmax` and a `psum` of sums that are rescaled to the common maximum.
     Any other monoid gathers the partial aggregates and aggregates them; where a combination has no single gradient (a maximum that
-    several attain), what each gets may depend on how the relations are divided.
+    several attain), the gradient of each may depend on how the relations are divided.
     """
     return COLLECTIVES.get(monoid.combine, functools.partial(_fold, monoid))(partial, axis)
 

@@ -1,8 +1,8 @@
 """Relations whose edges several partitions aggregate: the partial aggregates that each gives the seeds, and their combination into one relation.
 
-For a whole relation a partition gives the combined aggregate: a mean, or the result of a softmax. For a piece it gives what its edges
-give, edge by edge, which `edge_monoid` combines over partitions (a mean's share of the sum over all edges; a softmax's maximum,
-denominator and numerator); only then `aggregate.relation_total` makes of it what relations combine.
+For a whole relation a partition gives the combined aggregate: a mean, or the result of a softmax. For a piece it gives the aggregate of its edges,
+edge by edge, which `edge_monoid` combines over partitions (a mean's share of the sum over all edges; a softmax's maximum,
+denominator and numerator); only then `aggregate.relation_total` makes of it the aggregate that relations combine.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -98,7 +98,7 @@ def fold_seeds(
 
 
 def without_edges(layer: Layer, targets: int, dtype: DTypeLike) -> Any:
-    """Return the partial aggregate of no edges, of a layer with an `edge_monoid`."""
+    """Return the partial aggregate of no edges, for a layer with an `edge_monoid`."""
     traits = layer.traits
     if is_softmax(traits.edge_monoid):
         return partials.unattended(targets, traits.heads, traits.head_width, dtype)

@@ -25,7 +25,7 @@ class Options:
 
 
 class Raf(Declaration):
-    """Divides the relations."""
+    """The declaration of RAF, which divides the relations."""
 
     name = "raf"
     Options = Options

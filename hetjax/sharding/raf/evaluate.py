@@ -1,7 +1,7 @@
 """Exact evaluation on a mesh: every partition aggregates its own relations in full, and process 0 combines at the seeds.
 
-No process reads what another partition aggregates. A partition computes the embeddings of its inner nodes layer by layer, as
-`hetjax.sharding.evaluate` does on one device, in the process that has the first of its devices; of the nodes to be classified it
+No process reads the edges that another partition aggregates. A partition computes the embeddings of its inner nodes layer by layer, as
+`hetjax.sharding.evaluate` does on one device, in the process that has the first of its devices; for the seeds it
 computes partial aggregates, which process 0 combines and finishes where training would exchange them.
 """
 
@@ -27,7 +27,7 @@ from hetjax.system.mapped import on_host
 
 
 class RafEvaluator:
-    """Computes the last embeddings of any nodes of the root type from all of their neighbours.
+    """The evaluator that computes the last embeddings of any nodes of the root type from all of their neighbours.
 
     Args:
       model: the model whose layers are applied.

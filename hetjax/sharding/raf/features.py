@@ -2,7 +2,7 @@
 
 A step's distinct rows of a learnable type are taken together, and are the whole table that its programs see; they are
 put back when the step is done. So a step on a mesh is the same whatever the placement of features, the caches and their
-budgets, to the last bit. Of the devices in a process that read a type each owns the nodes `id mod devices` (Heta, section
+budgets, to the last bit. Each device in a process that reads a type owns the nodes `id mod devices` (Heta, section
 6): it keeps the hottest of them, is sent those that it does not keep, and writes both back.
 """
 
@@ -38,7 +38,7 @@ class RowRequest(NamedTuple):
     """The rows of a learnable type that a step takes; `NO_NODE` is padding.
 
     Attributes:
-      numbers: int32 `[owners, n]`, of the rows that each has: node ids divided by the number of owners.
+      numbers: int32 `[owners, n]`, the row numbers of each owner: node ids divided by the number of owners.
       positions: int32 `[owners, n]`, where these stand among all rows of the step.
       order: int32 `[rows]`, where each row of the step stands in the owners' rows, one owner's after the other's.
     """
@@ -128,7 +128,7 @@ class MeshFeatureStore(FeatureStore):
 
     Args:
       site: this process's place, its graphs with the static features.
-      learnable, placement, folder: as in `FeatureStore`; of all types.
+      learnable, placement, folder: as in `FeatureStore`, for all types.
     """
 
     def __init__(

@@ -226,7 +226,7 @@ class MeshPrograms:
 
         Returns:
           `(loss, gradient of params, gradient of partial aggregates, gradient of own)`; the first two summed over replicas and
-          alike everywhere; of the last each partition has an equal share, as it is summed over them later.
+          alike everywhere; each partition has an equal share of the last, because it is summed over them later.
         """
         last, task = self.trainer.model.layers[-1], self.trainer.task
 
@@ -259,7 +259,7 @@ def _only(tree: Any) -> Any:
 
 
 def _alone(tree: Any) -> Any:
-    """Return the inverse of `_only`."""
+    """Return arrays with a first axis of size 1, the inverse of `_only`."""
     return jax.tree.map(lambda leaf: leaf[None], tree)
 
 

@@ -18,7 +18,7 @@ class Site(NamedTuple):
 
     Attributes:
       plan: the partitions, and the relations that each aggregates.
-      mesh: `relation` x `data`, as the plan has them, of the devices of all processes.
+      mesh: `relation` x `data`, as the plan has them, on the devices of all processes.
       slices: the number of slices of the features' columns; so many consecutive replicas of a partition have a slice each.
       graphs: the graph that each partition with devices here aggregates and reads; labels and splits are in every one.
       group: the processes.

@@ -6,7 +6,7 @@ from hetjax.system.errors import InputError
 
 
 class Single(Declaration):
-    """Divides nothing."""
+    """The declaration of the plain path, which divides nothing."""
 
     name = "single"
     caches = True

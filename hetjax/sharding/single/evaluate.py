@@ -18,9 +18,9 @@ Blocks = tuple[Block, ...]
 
 
 class WholeEvaluator:
-    """Computes the last embeddings of any nodes of the root types from what they depend on, which is kept in memory.
+    """The evaluator that computes the last embeddings of any nodes of the root types from their dependencies, which are kept in memory.
 
-    That is found once for all nodes that a run evaluates: one program serves it.
+    They are found once for all nodes that a run evaluates: one program serves it.
 
     Args:
       model: the model whose layers are applied.
@@ -51,7 +51,7 @@ class WholeEvaluator:
         return embeddings
 
     def takes(self, nodes: Mapping[str, np.ndarray]) -> bool:
-        """Return whether what some nodes, and those before, depend on has few enough edges."""
+        """Return whether the dependencies of some nodes, and of those before, have few enough edges."""
         if self.blocks is None or not all(np.isin(ids, self.asked[t]).all() for t, ids in nodes.items()):
             asked = {t: np.union1d(self.asked[t], ids).astype(np.int32) for t, ids in nodes.items()}
             layers = len(self.model.layers)

@@ -71,7 +71,7 @@ def whole_blocks(
     Args:
       one_edges: as of `models.one_edge`.
       blocks: the blocks in host memory.
-      known_sums: whether sums of what never changes stand for edges: they save time at every step, and may take more memory.
+      known_sums: whether sums of features that never change stand for edges: they save time at every step, and may take more memory.
     """
     made, sources = [], setup.graph.schema.nodes
     for depth, (layer, block, keys) in enumerate(zip(setup.trainer.model.layers, blocks, one_edges, strict=True)):

@@ -143,7 +143,7 @@ def _of_attention(layer: Layer, graph: HetGraph) -> Messages:
 
 
 def numbers_per_head(layer: Layer) -> Attended:
-    """Return what attention sends for each head; dropped weights need a second denominator, but for additive logits."""
+    """Return the elements that attention sends for each head; dropped weights need a second denominator, except with additive logits."""
     traits: Traits = layer.traits
     dropping = bool(getattr(layer, "attention_dropout", 0)) and traits.logit != "additive"
     source, target = {

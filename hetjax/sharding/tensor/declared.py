@@ -23,7 +23,7 @@ class Options:
 
 
 class Tensor(Declaration):
-    """Divides the columns."""
+    """The declaration of tensor parallelism, which divides the columns."""
 
     name = "tensor"
     Options = Options

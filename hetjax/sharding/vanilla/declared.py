@@ -16,7 +16,7 @@ class Options:
 
 
 class Vanilla(dependency.Dependency):
-    """Divides the nodes, and computes what it reads of others'."""
+    """The declaration of vanilla execution, which divides the nodes and computes the rows that it reads of others'."""
 
     name = "vanilla"
     Options = Options

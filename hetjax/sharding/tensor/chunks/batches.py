@@ -16,7 +16,7 @@ class Seeds(NamedTuple):
     """The one batch of the whole graph, on the host.
 
     Attributes:
-      arrays: the task's, of every row of the root type; of rows that do not train they are zeros.
+      arrays: the task's arrays, for every row of the root type; rows that do not train have zeros.
       weight: the weight of all examples together.
     """
 

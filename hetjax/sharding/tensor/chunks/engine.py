@@ -1,4 +1,4 @@
-"""The engine of tensor parallelism in chunks: what is as large as the graph stays on the host."""
+"""The engine of tensor parallelism in chunks: arrays as large as the graph stay on the host."""
 
 import shutil
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ from hetjax.system.eager import eagerly
 class ChunkedEngine(Engine):
     """Training in chunks on a mesh of devices that divide the columns.
 
-    A state is a `TrainState` whose weights are on every device, and whose tables are on the host, of each device its own rows.
+    A state is a `TrainState` whose weights are on every device, and whose tables are on the host, each device's own rows.
 
     Args:
       setup: the setup of the run.

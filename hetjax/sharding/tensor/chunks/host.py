@@ -25,7 +25,7 @@ class Repeated:
 
     Args:
       mesh: the mesh of the devices.
-      pinned: whether they wait in pinned memory of the host, from where devices fetch them by themselves; of every device a copy
+      pinned: whether they wait in pinned memory of the host, from where devices fetch them by themselves; every device has a copy
         for itself, so that a CPU, which reads arrays where they are, has nothing of it.
     """
 
@@ -42,7 +42,7 @@ class Repeated:
 
 
 def zeros(mesh: Mesh, params: Any) -> Any:
-    """Return zeros on every device, of the shapes of parameters."""
+    """Return zeros on every device, with the shapes of parameters."""
     each = jax.tree.map(lambda leaf: np.zeros((1, *leaf.shape), leaf.dtype), params)
     return divided(mesh, [each for _ in meshes.positions_here(mesh)])
 

@@ -221,7 +221,7 @@ class Apart(Exchange):
     """A round whose targets' own embeddings stand apart from those of their sources.
 
     Args:
-      own: these embeddings.
+      own: the own embeddings of targets.
       totals: the dictionary that the partial aggregates are put into, if others finish the nodes; None: they are finished here.
     """
 

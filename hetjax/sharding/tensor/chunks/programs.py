@@ -163,7 +163,7 @@ class RowPrograms:
     """The programs that run row by row before the first layer and after the last.
 
     Attributes:
-      enter, enter_back: as of `pair`, of what the first layer reads of a type's rows.
+      enter, enter_back: as of `pair`, for the rows of a type that the first layer reads.
       loss: `(sums, parameters, rows, arrays, weight) -> (sums, (loss, gradient of the rows))`, each device's share of the loss.
     """
 

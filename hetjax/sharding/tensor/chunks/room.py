@@ -63,7 +63,7 @@ def needed(engine: ChunkedEngine) -> tuple[int, int]:
     """Return the bytes of each device that stay all the time, and the most that move in and out beside them.
 
     Held are the weights, the optimizer's state and the sums of gradients. In a layer the gradient of one aggregation moves, or the aggregations of two
-    chunks, and beside it what the other two stages take, because these are pipelined.
+    chunks, and beside it the memory of the other two stages, because these are pipelined.
     """
     state, weights = _state(engine)
     held = 4 * weights + sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state.optimizer))

@@ -65,7 +65,7 @@ class There:
       pipelined: whether programs that need nothing of each other may run side by side.
 
     Attributes:
-      constants: the columns of what never changes, once they were sent.
+      constants: the columns that never change, once they were sent.
     """
 
     def __init__(
