@@ -1,7 +1,7 @@
-"""What a model is to be better than: the larger class, logistic regression on the target's own features, label propagation.
+"""The baselines that a model has to beat: the larger class, logistic regression on the target's own features, label propagation.
 
-Each is computed in seconds, label propagation on large graphs in some more (docs/strategies/single_results.md, Parts of a step). It reads the training labels alone, and chooses what it has
-to choose on the validation nodes.
+Each is computed in seconds, label propagation on large graphs in some more (docs/strategies/single_results.md, Parts of a step). It reads the training labels alone, and makes its
+choices on the validation nodes.
 """
 
 import time
@@ -40,10 +40,10 @@ class Baseline:
     """A baseline of a graph.
 
     Attributes:
-      logits: float32 `[nodes of the split, classes]`, of the validation and the test nodes, by the names of these splits.
-      how: what it read, in words.
+      logits: float32 `[nodes of the split, classes]`, for the validation and the test nodes, by the names of these splits.
+      how: a description of what it read.
       learned: arrays from which `again` computes the logits of any nodes.
-      seconds: that it took.
+      seconds: the time that it took.
     """
 
     logits: Mapping[str, np.ndarray]
@@ -52,7 +52,7 @@ class Baseline:
     seconds: float = 0.0
 
     def quality(self, graph: Labelled, split: str, metric: str) -> Quality:
-        """Its quality on a split, whose labels are read; `metric` says whether areas are measured."""
+        """The quality of the baseline on a split, whose labels are read; `metric` says whether areas are measured."""
         return quality(self.logits[split], graph.labels[graph.splits[split]], ordered=metric in AREAS)
 
 
@@ -60,13 +60,13 @@ Found = Mapping[str, Baseline | str]  # by name; or why it was left out
 
 
 def baselines(graph: HetGraph, metric: str) -> dict[str, Baseline | str]:
-    """All of a graph. No test node's label is read.
+    """Return all baselines of a graph. No test node's label is read.
 
-    What would take longer is left out, or reads some training nodes alone: then `how` says it.
+    A baseline that would take too long is left out, or reads some of the training nodes alone: then `how` says it.
 
     Args:
       graph: without label inputs and metapaths.
-      metric: of `metrics.quality`, by which baselines choose.
+      metric: the metric of `metrics.quality`, by which baselines choose.
     """
     found: dict[str, Baseline | str] = {}
     for name, make in zip(NAMES, (larger_class, logistic, walk)):
@@ -78,12 +78,12 @@ def baselines(graph: HetGraph, metric: str) -> dict[str, Baseline | str]:
 
 
 def said(found: Found, split: str, count: int | None = None) -> dict[str, np.ndarray]:
-    """The logits of all that were not left out, of the first nodes of a split, by name."""
+    """Return the logits of all baselines that were not left out, for the first nodes of a split, by name."""
     return {name: made.logits[split][:count] for name, made in found.items() if isinstance(made, Baseline)}
 
 
 def measured(found: Found, graph: Labelled, metric: str) -> dict[str, dict[str, Any]]:
-    """Quality of baselines on the test nodes by name, with `how`, the validation's (`validation_NAME`) and `seconds`."""
+    """Return the quality of baselines on the test nodes by name, with `how`, the validation's (`validation_NAME`) and `seconds`."""
     rows: dict[str, dict[str, Any]] = {}
     for name, made in found.items():
         if isinstance(made, str):
@@ -96,17 +96,17 @@ def measured(found: Found, graph: Labelled, metric: str) -> dict[str, dict[str, 
 
 
 def again(name: str, learned: Mapping[str, np.ndarray], graph: HetGraph, ids: np.ndarray) -> np.ndarray:
-    """Logits float32 `[ids, classes]` of a baseline, from what it learned, perhaps on another graph.
+    """Return a baseline's logits float32 `[ids, classes]` from its learned arrays, perhaps on another graph.
 
     Args:
-      graph: of the same relations, and features of the same width.
+      graph: a graph of the same relations, and features of the same width.
     """
     ways = {"larger class": _same, "logistic regression": _regressed, "label propagation": _walked}
     return ways[name](learned, graph, ids)
 
 
 def prior(graph: HetGraph) -> np.ndarray:
-    """Share of the training nodes that have each class, `[classes]`; without any of them, the same for all."""
+    """Return the share of the training nodes that have each class, `[classes]`; without training nodes, the same for all."""
     labels, classes = graph.labels[graph.splits["train"]], graph.schema.classes
     if not len(labels):
         return np.full(classes, 0.5 if graph.multilabel else 1 / classes)
@@ -119,12 +119,12 @@ def _logits(share: np.ndarray, multilabel: bool) -> np.ndarray:
 
 
 def larger_class(graph: HetGraph, metric: str) -> Baseline:
-    """The same for every node: the class that most training nodes have; of several labels those that at least half of them have."""
+    """Return the same for every node: the class that most training nodes have; where nodes have several labels, those that at least half of them have."""
     return _made(graph, "larger class", "the class of most training nodes", {"prior": prior(graph)})
 
 
 def walk(graph: HetGraph, metric: str) -> Baseline | str:
-    """Label propagation, along all relations or along one: what does best on the validation nodes."""
+    """Propagate labels along all relations or along one: the choice is the best on the validation nodes."""
     if graph.edges * graph.schema.classes > MOST_EDGE_CLASSES:
         return f"left out: {graph.edges:,} edges times {graph.schema.classes} classes > {MOST_EDGE_CLASSES:,}"
     ways = label_propagation.ways(graph)
@@ -136,7 +136,7 @@ def walk(graph: HetGraph, metric: str) -> Baseline | str:
 
 
 def logistic(graph: HetGraph, metric: str) -> Baseline | str:
-    """Logistic regression on the target's own features, with the penalty that does best on the validation nodes."""
+    """Fit logistic regression on the target's own features, with the penalty that is best on the validation nodes."""
     features = graph.features.get(graph.schema.target)
     if features is None:
         return "left out: the target type has no features"

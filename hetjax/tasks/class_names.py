@@ -18,7 +18,7 @@ def with_classes(place: str, graph: HetGraph, trained: HetGraph) -> HetGraph:
     numbers.
 
     Args:
-      place: what an error calls the graph.
+      place: the name of the graph in an error.
       trained: the graph that was trained on.
 
     Raises:

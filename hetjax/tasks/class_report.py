@@ -20,9 +20,9 @@ def parts(test: ClassPredictions, labels: np.ndarray, folder: Path) -> list[Part
     """Return the quality of predictions class by class, their confusions and their calibration.
 
     Args:
-      test: what was predicted of the test nodes.
-      labels: theirs, as in `HetGraph`.
-      folder: where pictures are while they are drawn.
+      test: the predictions of the test nodes.
+      labels: their labels, as in `HetGraph`.
+      folder: the folder of pictures while they are drawn.
     """
     if not len(labels):
         return []
@@ -48,7 +48,7 @@ HEAD = "class", "precision", "recall", "F1", "nodes"
 def _confusion(
     folder: Path, labels: np.ndarray, predicted: np.ndarray, names: Sequence[str], order: np.ndarray
 ) -> Part:
-    """Of the largest classes."""
+    """Return the part of the page about confusions between the largest classes."""
     largest, nodes = np.sort(order[:MOST_CONFUSED]), np.bincount(labels, minlength=len(names))
     part = scores.confusion(labels, predicted, largest)
     rows = [
@@ -84,7 +84,7 @@ def _calibration(folder: Path, test: ClassPredictions, labels: np.ndarray) -> Pa
 
 @picture
 def draw_confusion(matrix: np.ndarray, names: Sequence[str], file: Path) -> None:
-    """The shares of each class's nodes that are predicted as each class."""
+    """Draw the shares of each class's nodes that are predicted as each class."""
     pyplot, count = headless_pyplot(), len(names)
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = np.nan_to_num(matrix / matrix.sum(axis=1, keepdims=True))
@@ -105,7 +105,7 @@ def draw_confusion(matrix: np.ndarray, names: Sequence[str], file: Path) -> None
 
 @picture
 def draw_calibration(found: Calibration, file: Path) -> None:
-    """The share that is right over the probability, bin by bin."""
+    """Draw the share that is right over the probability, bin by bin."""
     pyplot = headless_pyplot()
     figure, axis = pyplot.subplots(figsize=(WIDTH, 3.4), layout="constrained")
     width = np.diff(found.edges)

@@ -1,4 +1,4 @@
-"""How good predictions are, class by class, and whether their probabilities can be believed."""
+"""Scores of predictions, class by class, and the calibration of their probabilities."""
 
 from typing import NamedTuple
 
@@ -8,13 +8,13 @@ BINS = 10
 
 
 class PerClass(NamedTuple):
-    """Of every class, float64 or int64 `[classes]`; NaN where nothing was predicted, or nothing was there.
+    """The scores of every class, float64 or int64 `[classes]`; NaN where nothing was predicted, or no node has the class.
 
     Attributes:
-      precision: share of the predictions of it that are right.
-      recall: share of its nodes that are found.
+      precision: the share of the predictions of the class that are right.
+      recall: the share of its nodes that are found.
       f1: their harmonic mean.
-      nodes: that have it.
+      nodes: the number of nodes that have it.
     """
 
     precision: np.ndarray
@@ -24,7 +24,7 @@ class PerClass(NamedTuple):
 
 
 def per_class(labels: np.ndarray, predicted: np.ndarray, classes: int) -> PerClass:
-    """Precision, recall and F1 of every class.
+    """Return precision, recall and F1 of every class.
 
     Args:
       labels, predicted: class ids `[nodes]`; or bool `[nodes, classes]`, where a node may have several.
@@ -39,14 +39,14 @@ def per_class(labels: np.ndarray, predicted: np.ndarray, classes: int) -> PerCla
 
 
 def confusion(labels: np.ndarray, predicted: np.ndarray, some: np.ndarray) -> np.ndarray:
-    """Nodes by class and predicted class, of the classes `some`, which are sorted: int64 `[some, some]`."""
+    """Return the number of nodes by class and predicted class, of the classes `some`, which are sorted: int64 `[some, some]`."""
     inside = np.isin(labels, some) & np.isin(predicted, some)
     rows, columns = (np.searchsorted(some, ids[inside]) for ids in (labels, predicted))
     return np.bincount(rows * len(some) + columns, minlength=len(some) ** 2).reshape(len(some), len(some))
 
 
 def confused(labels: np.ndarray, predicted: np.ndarray, most: int) -> list[tuple[int, int, int]]:
-    """The pairs of a class and another that was predicted of most of its nodes, at most `most`, and of how many nodes each."""
+    """Return at most `most` pairs of a class and another that was predicted of most of its nodes, and the number of nodes of each pair."""
     wrong = labels != predicted
     pairs, nodes = np.unique(np.stack([labels[wrong], predicted[wrong]], axis=1), axis=0, return_counts=True)
     order = np.argsort(-nodes, kind="stable")[:most]
@@ -54,13 +54,13 @@ def confused(labels: np.ndarray, predicted: np.ndarray, most: int) -> list[tuple
 
 
 class Calibration(NamedTuple):
-    """Of predictions, grouped by their probability into bins of equal width.
+    """The calibration of predictions, grouped by their probability into bins of equal width.
 
     Attributes:
-      edges: of the bins, `[bins + 1]`.
-      numbers: predictions in each, int64 `[bins]`.
-      probability, right: means in each, NaN in empty ones, float64 `[bins]`.
-      error: the expected calibration error: the mean distance of the two, by the predictions' numbers (Naeini et al., 2015).
+      edges: the edges of the bins, `[bins + 1]`.
+      numbers: the number of predictions in each bin, int64 `[bins]`.
+      probability, right: the means in each bin, NaN in empty ones, float64 `[bins]`.
+      error: the expected calibration error: the mean distance of the two, weighted by the bins' numbers of predictions (Naeini et al., 2015).
     """
 
     edges: np.ndarray
@@ -71,10 +71,10 @@ class Calibration(NamedTuple):
 
 
 def calibration(probability: np.ndarray, right: np.ndarray, bins: int = BINS) -> Calibration:
-    """Whether of predictions with a probability as many are right.
+    """Return the calibration of predictions: whether a share as large as their probability is right.
 
     Args:
-      probability: in 0..1, `[predictions]`.
+      probability: the probabilities, in 0..1, `[predictions]`.
       right: bool `[predictions]`.
     """
     edges = np.linspace(0, 1, bins + 1)

@@ -13,8 +13,8 @@ class LinearHead(nn.Module):
     """A matrix and a bias on the embeddings of the one root type.
 
     Attributes:
-      outputs: how many it makes of a node.
-      root: that type.
+      outputs: the number of outputs of a node.
+      root: the root type.
       normalised: whether the outputs of every node are brought to mean 0 and variance 1, so that with few classes no probability comes near 1.
     """
 

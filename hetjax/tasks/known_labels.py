@@ -1,4 +1,4 @@
-"""Known labels of a graph that a trained model predicts: of few labels none is propagated."""
+"""Known labels of a graph that a trained model predicts: few labels are not propagated."""
 
 from dataclasses import replace
 
@@ -14,11 +14,11 @@ SHOWN = 80  # characters of a class that a line shows
 def too_few(graph: HetGraph, trained: HetGraph) -> str:
     """Return why the labels of a graph's training nodes are not propagated; empty where they are.
 
-    What was learned of propagated labels holds where about as many are known as in training. Of every class at least `ENOUGH` times the
+    The weights of propagated labels hold where about as many labels are known as in training. Of every class at least `ENOUGH` times the
     share of nodes must be training nodes that are so in training; fewer would say less than the model does.
 
     Args:
-      graph: with the classes of training.
+      graph: the graph with the classes of training.
     """
     if trained.numeric:  # numbers are not propagated
         return ""

@@ -1,4 +1,4 @@
-"""Multinomial logistic regression with an L2 penalty, of several labels one per class, by L-BFGS."""
+"""Multinomial logistic regression with an L2 penalty, fitted by L-BFGS; where nodes have several labels, one regression per class."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ AT_ONCE = 2**19  # numbers of features, which a cache holds
 
 
 class Regression(NamedTuple):
-    """What was fitted: the logits of rows are `(rows - mean) kernel + bias`.
+    """A fitted regression: the logits of rows are `(rows - mean) kernel + bias`.
 
     Attributes:
       mean: `[width]`, zeros of features that are mostly 0.
@@ -27,7 +27,7 @@ class Regression(NamedTuple):
     bias: np.ndarray
 
     def logits(self, features: np.ndarray, ids: np.ndarray) -> np.ndarray:
-        """Logits float32 `[ids, classes]`, of so many nodes at a time."""
+        """Return logits float32 `[ids, classes]`, computed for so many nodes at a time."""
         found = np.empty((len(ids), len(self.bias)), np.float32)
         rows = max(1, AT_ONCE // features.shape[1])
         for start in range(0, len(ids), rows):
@@ -36,11 +36,11 @@ class Regression(NamedTuple):
 
 
 def regressions(rows: np.ndarray, y: np.ndarray, multilabel: bool) -> list[Regression]:
-    """One for each of `PENALTIES`, each starting from the one before.
+    """Return a regression for each of `PENALTIES`, each starting from the one before.
 
     Args:
       rows: features of the training nodes, `[nodes, width]`.
-      y: of each class whether they have it, `[nodes, classes]`.
+      y: whether nodes have each class, `[nodes, classes]`.
     """
     mean, scale = _scale(rows)
     x = (rows - mean) * scale if mean.any() else scipy.sparse.csr_matrix(rows).multiply(scale).tocsr()
@@ -55,7 +55,7 @@ def regressions(rows: np.ndarray, y: np.ndarray, multilabel: bool) -> list[Regre
 
 
 def _basis(x: Any) -> np.ndarray | None:
-    """Orthonormal columns `[width, nodes]` that span the rows of far fewer nodes than features; None of more, where that is dearer.
+    """Return orthonormal columns `[width, nodes]` that span the rows of far fewer nodes than features; None for more nodes, where that costs more.
 
     The penalty lets weights have no part outside that span, and L-BFGS takes the same steps in its coordinates, which are fewer.
     """
@@ -66,7 +66,7 @@ def _basis(x: Any) -> np.ndarray | None:
 
 
 def _scale(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What is taken from features, and what they are multiplied by then, `[width]` each: so that the squares of rows add up to 1 on average.
+    """Return the offsets that are subtracted from features and the factors that then multiply them, `[width]` each: the squares of rows then add up to 1 on average.
 
     Columns with negative numbers or few zeros are brought to mean 0 and standard deviation 1 before, so that units do not matter.
     """
@@ -79,7 +79,7 @@ def _scale(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _fit(x: Any, y: np.ndarray, multilabel: bool, penalty: float, first: np.ndarray) -> np.ndarray:
-    """Weights `[width + 1, classes]`, the last row of which is added to every node; `first` is where they start."""
+    """Fit weights `[width + 1, classes]`, the last row of which is added to every node; `first` is their initial value."""
     shape = first.shape
 
     def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
@@ -99,7 +99,7 @@ def loss_of(
     """Return the sum of the cross-entropies of nodes, and its gradient by their scores `[nodes, classes]`.
 
     Args:
-      weights: of each node and class, `[nodes, classes]`, alike in a row where a node has one label; None: 1.
+      weights: the weight of each node and class, `[nodes, classes]`, alike in a row where a node has one label; None: 1.
     """
     if multilabel:
         losses, off = np.logaddexp(0, scores) - y * scores, scipy.special.expit(scores) - y
@@ -112,5 +112,5 @@ def loss_of(
 
 
 def best_of(scores: Sequence[float | None]) -> int:
-    """Which score is the highest, of equal ones the first; None is the lowest."""
+    """Return the index of the highest score, of equal ones the first; None is the lowest."""
     return int(np.argmax([-1.0 if score is None else score for score in scores]))

@@ -11,7 +11,7 @@ HALF, STEPS = 0.5, 100  # the probability above which a label is predicted; how 
 
 
 def quality(logits: np.ndarray, labels: np.ndarray, ordered: bool = False, threshold: float = HALF) -> Quality:
-    """Mean loss, accuracy and F1 of class predictions, and how well they are ordered.
+    """Return mean loss, accuracy and F1 of class predictions, and the areas that measure their order.
 
     Every node counts the same.
 
@@ -50,12 +50,12 @@ def _class_quality(logits: np.ndarray, labels: np.ndarray) -> Quality:
 
 
 def predicted_labels(logits: np.ndarray, threshold: float = HALF) -> np.ndarray:
-    """Which of several labels a node is said to have, bool `[nodes, classes]`: those whose probability is above the threshold."""
+    """Return the labels that a node is predicted to have, bool `[nodes, classes]`: those whose probability is above the threshold."""
     return logits > math.log(threshold / (1 - threshold))
 
 
 def best_threshold(logits: np.ndarray, labels: np.ndarray) -> float:
-    """Of 0.01, 0.02 to 0.99 the threshold of the highest micro-F1, of equal ones the nearest to `HALF`.
+    """Return the threshold of the highest micro-F1 among 0.01, 0.02 to 0.99, of equal ones the nearest to `HALF`.
 
     Args:
       logits: `[nodes, classes]`.

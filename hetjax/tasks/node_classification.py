@@ -53,8 +53,8 @@ class NodeClassification(Task):
       labels: as in `HetGraph`.
       several: whether a node may have several labels.
       splits: as in `HetGraph`; an example's number is its node's.
-      smoothing: share of every label that is spread evenly: over all classes, or, of several labels, over yes and no.
-      class_weights: of every class in the loss; empty: all alike.
+      smoothing: share of every label that is spread evenly: over all classes, or, with several labels, over yes and no.
+      class_weights: the weight of every class in the loss; empty: all alike.
 
     Raises:
       InputError: an option that does not go with the labels.
@@ -167,7 +167,7 @@ def check_ordered(graph: HetGraph, metric: str) -> None:
 
 
 def compared_by(metric: str) -> str:
-    """Return what baselines choose by and are compared by: the run's metric, but for the loss, which says little of a constant, the micro-F1."""
+    """Return the metric by which baselines choose and are compared: the run's metric; instead of the loss, which says little about a constant, the micro-F1."""
     return "micro_f1" if metric == "loss" else metric
 
 
@@ -180,7 +180,7 @@ def cross_entropy(
       logits: `[nodes, classes]`.
       labels: class ids `[nodes]`, or 0 and 1 `[nodes, classes]`.
       smoothing: share of every label that is spread evenly (Szegedy et al. 2016).
-      class_weights: what a node's loss is multiplied by, by its class; with several labels, what each class's is.
+      class_weights: the factor of a node's loss, by its class; with several labels, the factor of each class's loss.
     """
     weights = jnp.asarray(class_weights, logits.dtype)
     if labels.ndim == 2:
@@ -197,7 +197,7 @@ def cross_entropy(
 def class_weights(graph: HetGraph, asked: str | Sequence[float] | Sequence[str]) -> tuple[float, ...]:
     """Return the weight of every class, scaled so that their mean over the training nodes is 1; with several labels, over the classes.
 
-    `balanced` weighs a class by one over how many training nodes have it; one that none has is not weighed.
+    `balanced` weights a class by one over the number of its training nodes; a class without any is not weighted.
 
     Args:
       asked: as `node_classification.class_weights`.

@@ -43,7 +43,7 @@ class NodeRegression(Task):
 
     Attributes:
       values: float32 `[nodes]`, NaN where one is not known; of labels that are class numbers these.
-      mean, deviation: of the training nodes' values.
+      mean, deviation: the mean and the standard deviation of the training nodes' values.
 
     Raises:
       InputError: a node may have several labels, labels are names, or all training nodes have one value.

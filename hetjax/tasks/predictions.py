@@ -1,4 +1,4 @@
-"""What a model says of nodes, by the users' own ids: in memory, as an Arrow table, and as the files that `predict` writes."""
+"""Predictions of nodes, by the users' own ids: in memory, as an Arrow table, and as the files that `predict` writes."""
 
 import csv
 from abc import ABC, abstractmethod
@@ -32,9 +32,9 @@ class Predictions(ABC):
 
     Attributes:
       target: the node type.
-      outputs: of the head, float32 `[nodes, outputs]`.
-      names: of the graph that was predicted.
-      embeddings: of the last layer, float32 `[nodes, width]`; None: nobody asked for them. Without `model.head` they are
+      outputs: the outputs of the head, float32 `[nodes, outputs]`.
+      names: the names of the graph that was predicted.
+      embeddings: the embeddings of the last layer, float32 `[nodes, width]`; None: nobody asked for them. Without `model.head` they are
         the outputs.
       split: the number of each node's split in `SPLITS`, -1 of none, int8 `[nodes]`; None: not known.
     """
@@ -52,7 +52,7 @@ class Predictions(ABC):
 
     @abstractmethod
     def columns(self, logits: bool = False, probabilities: bool = False) -> dict[str, np.ndarray]:
-        """Return what is written of every node besides its id and its split, by the names of the columns, each `[nodes]`.
+        """Return the columns that are written for every node besides its id and its split, by name, each `[nodes]`.
 
         Args:
           logits, probabilities: whether these are wanted.
@@ -63,7 +63,7 @@ class Predictions(ABC):
 
     @property
     def answers(self) -> np.ndarray:
-        """`values`, with names in the place of numbers where there are names."""
+        """The `values`, with names in the place of numbers where there are names."""
         return self.values
 
     @property
@@ -73,7 +73,7 @@ class Predictions(ABC):
 
     @property
     def probabilities(self) -> np.ndarray:
-        """Probabilities, float32 `[nodes, ...]`.
+        """The probabilities, float32 `[nodes, ...]`.
 
         Raises:
           InputError: the task has none.
@@ -96,7 +96,7 @@ class Predictions(ABC):
         return self.names.of(self.target, len(self.outputs))
 
     def table(self, logits: bool = False, probabilities: bool = False) -> "pa.Table":
-        """The same as a table, whose `to_pandas` gives a frame.
+        """Return the predictions as a table, whose `to_pandas` gives a frame.
 
         Columns: `node`, the users' id; those of `columns`; `split`, `train`, `validation`, `test` or null; and `embedding`, a
         list of fixed length, where there are embeddings.
@@ -111,7 +111,7 @@ class Predictions(ABC):
         return pa.table(columns)
 
     def parts(self) -> Iterator["Predictions"]:
-        """The same, some nodes at a time, of mapped files as well; one without nodes where there are none."""
+        """Yield the table in parts, some nodes at a time, of mapped files as well; one part without nodes where there are none."""
         ids, widths = (
             self.ids,
             [len(array[0]) for array in (self.outputs, self.embeddings) if array is not None and len(array)],
@@ -135,10 +135,10 @@ class Predictions(ABC):
         return pa.array(np.ascontiguousarray(values))
 
     def write(self, out: Path, logits: bool = False, probabilities: bool = False, quote_formulas: bool = False) -> str:
-        """Write a file, as its name ends, and say what it holds; it appears whole or not at all.
+        """Write a file in the format of its suffix, and say what it holds; it appears whole or not at all.
 
         A `.parquet` and a `.csv` have the columns of `table`, where a `.csv` has `embedding_0` and so on. A `.npy` is one
-        array: `values`, or else what is asked for. Besides the ids, so many nodes at a time are in memory.
+        array: `values`, or else the requested columns. Besides the ids, so many nodes at a time are in memory.
 
         Args:
           out: the file.
@@ -211,7 +211,7 @@ class Predictions(ABC):
 
 @dataclass(frozen=True)
 class ClassPredictions(Predictions):
-    """Classes of nodes.
+    """The predicted classes of nodes.
 
     Attributes:
       multilabel: whether a node may have several labels.
@@ -239,7 +239,7 @@ class ClassPredictions(Predictions):
 
     @cached_property
     def classes(self) -> np.ndarray:
-        """Class numbers int32 `[nodes]`; of nodes with several labels 0 and 1, int8 `[nodes, classes]`."""
+        """The class numbers int32 `[nodes]`; where nodes have several labels 0 and 1, int8 `[nodes, classes]`."""
         return classes(self.logits, self.multilabel, self.threshold)
 
     @cached_property
@@ -277,7 +277,7 @@ class ClassPredictions(Predictions):
 
 @dataclass(frozen=True)
 class NumberPredictions(Predictions):
-    """A number of each node, in the unit of the labels: `outputs` `[nodes, 1]`."""
+    """The predicted number of each node, in the unit of the labels: `outputs` `[nodes, 1]`."""
 
     @property
     def values(self) -> np.ndarray:
@@ -315,7 +315,7 @@ def check_one(out: Path, asked: list[str]) -> None:
 
 
 def classes(logits: np.ndarray, multilabel: bool, threshold: float = HALF) -> np.ndarray:
-    """Class ids int32 `[nodes]`; of nodes with several labels 0 and 1, int8 `[nodes, classes]`."""
+    """Return class ids int32 `[nodes]`; where nodes have several labels 0 and 1, int8 `[nodes, classes]`."""
     return (
         predicted_labels(logits, threshold).astype(np.int8)
         if multilabel

@@ -1,4 +1,4 @@
-"""Metrics: what they are called, in which unit, and which way is better."""
+"""Metrics: their names, their units, and the direction that is better."""
 
 from typing import NamedTuple
 
@@ -6,10 +6,10 @@ Quality = dict[str, float | None]  # by the name of a metric; None of no example
 
 
 class Metric(NamedTuple):
-    """A number that says how good outputs are.
+    """A scalar that says how good outputs are.
 
     Attributes:
-      label: what it is called in a line or a table.
+      label: its name in a line or a table.
       unit: `%`: a share of 1, shown in per cent; or the unit of the number; empty: none.
       higher: whether a higher number is better.
     """

@@ -1,4 +1,4 @@
-"""How well scores order nodes: areas under curves, by the class of a node against all others."""
+"""The order of nodes by scores: areas under curves, for the nodes of a class against all others."""
 
 import numpy as np
 
@@ -6,10 +6,10 @@ AREAS = "roc_auc", "average_precision"
 
 
 def areas(logits: np.ndarray, labels: np.ndarray) -> dict[str, float | None]:
-    """`roc_auc` and `average_precision`, of two classes that of class 1, of several the mean over the classes.
+    """Return `roc_auc` and `average_precision`: with two classes that of class 1, with several the mean over the classes.
 
-    Over those classes that some of the nodes have and some have not. A node's score of a class is the logit where nodes may
-    have several labels, of two classes the difference of the logits, and else the class's probability.
+    The mean is over those classes that some of the nodes have and some have not. A node's score of a class is the logit where nodes may
+    have several labels, with two classes the difference of the logits, and else the class's probability.
 
     Args:
       logits: `[nodes, classes]`.
@@ -34,14 +34,14 @@ def areas(logits: np.ndarray, labels: np.ndarray) -> dict[str, float | None]:
 
 
 def ordered_classes(positive: np.ndarray) -> np.ndarray:
-    """The classes that some of the nodes have and some have not, of bool `[nodes, classes]`."""
+    """Return the classes that some of the nodes have and some have not, of bool `[nodes, classes]`."""
     return np.flatnonzero(positive.any(axis=0) & ~positive.all(axis=0))
 
 
 def roc_auc(scores: np.ndarray, positive: np.ndarray) -> float | None:
-    """The area under the ROC curve: the share of pairs of a positive and a negative node that the scores order rightly.
+    """Return the area under the ROC curve: the share of pairs of a positive and a negative node that the scores order rightly.
 
-    By ranks (Mann and Whitney 1947), in whole numbers, so exact; a tie counts half.
+    It is computed by ranks (Mann and Whitney 1947) in integers, so it is exact; a tie counts half.
 
     Args:
       scores: `[nodes]`.
@@ -61,9 +61,9 @@ def roc_auc(scores: np.ndarray, positive: np.ndarray) -> float | None:
 
 
 def average_precision(scores: np.ndarray, positive: np.ndarray) -> float | None:
-    """The mean, over the positive nodes, of the precision among the nodes that score at least as high.
+    """Return the mean, over the positive nodes, of the precision among the nodes that score at least as high.
 
-    The area under the curve of precision by recall, as steps; equal scores are one step.
+    It is the area under the curve of precision by recall, as steps; equal scores are one step.
 
     Args:
       scores: `[nodes]`.

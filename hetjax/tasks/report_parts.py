@@ -17,7 +17,7 @@ class Table(NamedTuple):
 
 
 class Image(NamedTuple):
-    """An image, what it shows in words, and whether it is so wide that a phone scrolls it."""
+    """An image, its description in words, and whether it is so wide that a phone scrolls it."""
 
     address: str
     words: str

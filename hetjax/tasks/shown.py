@@ -1,4 +1,4 @@
-"""The presentation of a run's scores: `summary.json` says which metrics there are and what they are called."""
+"""The presentation of a run's scores: `summary.json` has the metrics and their names."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -20,8 +20,8 @@ class Shown(NamedTuple):
     """The metrics of a run.
 
     Attributes:
-      metrics: by name.
-      names: those that are shown, the headline first.
+      metrics: the metrics by name.
+      names: the names of those that are shown, the headline first.
       chosen_by: the one that the epoch was chosen by.
       compared_by: the one that the model is compared with baselines by.
     """
@@ -43,7 +43,7 @@ class Shown(NamedTuple):
 
 
 def of_task(task: Task, quality: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a summary says of the metrics of its task, from some quality that the run has."""
+    """Return the summary's entries about the metrics of its task, from some quality that the run has."""
     return {
         "metrics": {name: metric._asdict() for name, metric in task.metrics.items()},
         "shown": task.shown(quality) or [task.headline],

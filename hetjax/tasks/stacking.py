@@ -1,8 +1,8 @@
-"""A trained model's logits, weighed with those of the baselines: a stacked generalisation (Wolpert, Neural Networks 1992).
+"""A trained model's logits, weighted with those of the baselines: a stacked generalisation (Wolpert, Neural Networks 1992).
 
-`s = a_0 log p_0 + sum over baselines k of a_k log p_k + b`: `p_0` is what the model says, `p_k` what a baseline does, `b` a number per class. The few
-numbers `a >= 0` and `b` are those of the lowest cross-entropy on the validation nodes, with a penalty on their distance from the model alone. So what a
-baseline knows and the model does not is not lost, and a share of a class that is another among the training nodes is set right. Training is
+`s = a_0 log p_0 + sum over baselines k of a_k log p_k + b`: `p_0` is the model's probability, `p_k` a baseline's, `b` a scalar per class. The few
+scalars `a >= 0` and `b` are those of the lowest cross-entropy on the validation nodes, with a penalty on their distance from the model alone. So the knowledge of a
+baseline that the model lacks is not lost, and a share of a class that differs among the training nodes is corrected. Training is
 not touched: a run's weights are the same with it and without it.
 """
 
@@ -37,12 +37,12 @@ REGRESSED, WALKED = baselines.NAMES[1:]  # the baselines that are weighed
 
 @dataclass(frozen=True)
 class Stacked:
-    """What the logits of a model become.
+    """The weights that stack a model's logits with those of baselines.
 
     Attributes:
-      weights: `a`, by what it weighs: `model`, or the name of a baseline; none of 0.
+      weights: `a`, by `model` or the name of a baseline; weights of 0 are left out.
       bias: `b`, float64 `[classes]`.
-      learned: by the name of a baseline, as `Baseline.learned`.
+      learned: as `Baseline.learned`, by the name of a baseline.
       threshold: the probability above which each of several labels is predicted.
     """
 
@@ -57,7 +57,7 @@ class Stacked:
         return {"threshold": self.threshold}
 
     def __call__(self, logits: np.ndarray, others: Mapping[str, np.ndarray], several: bool) -> np.ndarray:
-        """Logits float32 `[nodes, classes]`, from the model's and, by their names, the baselines' of the same nodes."""
+        """Return logits float32 `[nodes, classes]`, from the model's and, by their names, the baselines' of the same nodes."""
         result = np.empty(logits.shape, np.float32)
         rows = max(1, AT_ONCE // len(self.bias))
         for part in (slice(start, start + rows) for start in range(0, len(logits), rows)):
@@ -69,18 +69,18 @@ class Stacked:
 
 @dataclass(frozen=True)
 class Applied:
-    """What the logits of any nodes of a graph become, which need not be the one that was trained on.
+    """The stack of a run with a graph, which need not be the one that was trained on.
 
     Attributes:
-      stacked: how.
-      graph: without metapaths and label inputs.
+      stacked: the weights of the stack.
+      graph: the graph, without metapaths and label inputs.
     """
 
     stacked: Stacked
     graph: HetGraph
 
     def __call__(self, ids: np.ndarray, logits: np.ndarray) -> np.ndarray:
-        """Logits float32 `[ids, classes]`, from the model's."""
+        """Return logits float32 `[ids, classes]`, from the model's."""
         others = {
             name: self._walked[ids] if name == WALKED else baselines.again(name, learned, self.graph, ids)
             for name, learned in self.stacked.learned.items()
@@ -92,12 +92,12 @@ class Applied:
 
     @cached_property
     def _walked(self) -> np.ndarray:
-        """What label propagation says of all nodes, which takes as long as of one."""
+        """The logits of label propagation for all nodes, which take as long as those of one."""
         return baselines.again(WALKED, self.stacked.learned[WALKED], self.graph, np.arange(len(self.graph.labels)))
 
 
 def log_probabilities(logits: np.ndarray, several: bool) -> np.ndarray:
-    """Logarithms of the probabilities, none of them below `LEAST`; of several labels of their odds. Float64 `[nodes, classes]`."""
+    """Return logarithms of the probabilities, none of them below `LEAST`; with several labels, logarithms of their odds. Float64 `[nodes, classes]`."""
     wide = logits.astype(np.float64)
     if several:
         most = np.log(2 / LEAST - 1)
@@ -113,14 +113,14 @@ def fitted(
     choose_threshold: bool,
     class_weights: Sequence[float] = (),
 ) -> Stacked | None:
-    """What is best on the validation nodes; None of too few of them.
+    """Fit the stack that is best on the validation nodes; None if there are too few of them.
 
     Args:
-      logits: the model's, of the validation nodes.
+      logits: the model's logits of the validation nodes.
       found: the baselines.
-      labels: as in `HetGraph`, of the validation nodes.
-      choose_threshold: whether of several labels a threshold is chosen.
-      class_weights: of every class in the loss, as in training; empty: all alike.
+      labels: the labels of the validation nodes, as in `HetGraph`.
+      choose_threshold: whether a threshold is chosen where nodes have several labels.
+      class_weights: the weight of every class in the loss, as in training; empty: all alike.
     """
     several, classes = labels.ndim == 2, logits.shape[1]
     if len(labels) < FEWEST:
@@ -140,7 +140,7 @@ def fitted(
 
 
 def _of_nodes(y: np.ndarray, several: bool, class_weights: Sequence[float]) -> np.ndarray | None:
-    """Return what each node's and class's loss is multiplied by, `[nodes, classes]`, with mean 1; None: nothing."""
+    """Return the factors of each node's and class's loss, `[nodes, classes]`, with mean 1; None: nothing."""
     if not len(class_weights):
         return None
     of_classes = np.array([class_weights])
@@ -149,7 +149,7 @@ def _of_nodes(y: np.ndarray, several: bool, class_weights: Sequence[float]) -> n
 
 
 def _fit(stack: np.ndarray, y: np.ndarray, several: bool, of_nodes: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """`a` `[stack]` and `b` `[classes]`, from log-probabilities `[stack, nodes, classes]`; half the squares of `a - (1, 0, ...)` and of `b` are added to the loss."""
+    """Fit `a` `[stack]` and `b` `[classes]` to log-probabilities `[stack, nodes, classes]`; half the squares of `a - (1, 0, ...)` and of `b` are added to the loss."""
     count, _, classes = stack.shape
     alone = np.eye(count)[0]
 
@@ -166,7 +166,7 @@ def _fit(stack: np.ndarray, y: np.ndarray, several: bool, of_nodes: np.ndarray |
 
 
 def save(stacked: Stacked, folder: Path) -> None:
-    """Write it beside a run, whole or not at all."""
+    """Write the stack beside a run, whole or not at all."""
     arrays: dict[str, Any] = {name: np.float64(weight) for name, weight in stacked.weights.items()}
     for name, learned in stacked.learned.items():
         arrays |= {f"{name}.{key}": array for key, array in learned.items()}
@@ -180,11 +180,11 @@ def save(stacked: Stacked, folder: Path) -> None:
 
 
 def saved(folder: Path, classes: int, graph: HetGraph | None = None) -> Stacked | None:
-    """Return what `save` wrote beside a run; None if it did not.
+    """Return the stack that `save` wrote beside a run; None if it wrote none.
 
     Args:
-      classes: of the graph that was trained on.
-      graph: that the baselines read; None: not known, so features and relations are not compared with it.
+      classes: the number of classes of the graph that was trained on.
+      graph: the graph that the baselines read; None: not known, so features and relations are not compared with it.
 
     Raises:
       InputError: an array is damaged or missing, or of another graph; the line names the file, the array and the value.
@@ -214,7 +214,7 @@ def saved(folder: Path, classes: int, graph: HetGraph | None = None) -> Stacked 
 
 
 def _finite(archive: Archive, name: str, shape: tuple[int | str, ...], least: float, most: float) -> np.ndarray:
-    """Return an array of numbers from `least` to `most`."""
+    """Return an array of values from `least` to `most`."""
     with reading(archive.place(name)):
         values = archive.array(name, "f", shape)
     flat = np.ravel(values)
@@ -227,7 +227,7 @@ def _finite(archive: Archive, name: str, shape: tuple[int | str, ...], least: fl
 
 
 def _regression(archive: Archive, classes: int, graph: HetGraph | None) -> Mapping[str, np.ndarray]:
-    """Return what logistic regression learned, of the features of a graph's target."""
+    """Return the arrays that logistic regression learned from the features of a graph's target."""
     target = graph and graph.schema.target
     features = graph.features.get(target) if graph and target else None
     if graph and features is None:
@@ -252,6 +252,6 @@ def _relations(archive: Archive, graph: HetGraph | None) -> np.ndarray:
 
 
 def weighed(weights: Mapping[str, float]) -> str:
-    """Return in words what logits are made of, from the weights of the model and of baselines by name."""
+    """Return in words the weights of the model and of baselines by name."""
     words = " + ".join(f"{weight:.2f} {name}" for name, weight in weights.items()) or "a constant for each class"
     return words + ("" if "model" in weights else ", and the model has no part in it")

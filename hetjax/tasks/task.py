@@ -1,4 +1,4 @@
-"""A task: what a run predicts, and by what it is judged.
+"""The protocol of tasks: a task says what a run predicts, and which metrics judge it.
 
 A task stands above the engines, and knows none of them::
 
@@ -27,10 +27,10 @@ from hetjax.tasks.report_parts import Part
 
 
 class Seeds(NamedTuple):
-    """Some examples, as engines are given them.
+    """The seeds of some examples, as engines are given them.
 
     Attributes:
-      nodes: per root type the distinct ids of the nodes whose embeddings the examples need, int32.
+      nodes: the distinct ids of the nodes whose embeddings the examples need, int32 per root type.
       arrays: a pytree of arrays `[examples, ...]`, row `i` of every leaf about example `i`. Engines pad it with rows of zeros,
         divide it among devices as they divide the seeds, and never look into it.
     """
@@ -57,13 +57,13 @@ class Task(ABC):
     embedding does.
 
     Args:
-      graph: whose label column is predicted.
-      config: of the run.
+      graph: the graph whose label column is predicted.
+      config: the configuration of the run.
 
     Attributes:
       roots: the node types whose embeddings the task reads.
-      outputs: numbers that the head makes of an example.
-      metrics: by name, in the order in which they are shown; `loss` is one of them.
+      outputs: the number of values that the head returns per example.
+      metrics: the metrics by name, in the order in which they are shown; `loss` is one of them.
       headline: the metric that is shown first, and that training examples are measured by.
       metric: the metric that epochs are chosen by on the validation examples.
       compared_by: the metric that baselines choose by and are compared by.
@@ -99,7 +99,7 @@ class Task(ABC):
 
     @abstractmethod
     def seeds(self, examples: np.ndarray) -> Seeds:
-        """Return what engines need of some examples."""
+        """Return the seeds of some examples."""
 
     @abstractmethod
     def head(self, linear: bool, normalised: bool = False) -> nn.Module:
@@ -124,12 +124,12 @@ class Task(ABC):
         Args:
           outputs: float32 `[examples, outputs]`.
           examples: their numbers.
-          chosen: how outputs are read, as `chosen` gives it. None: what is best for these examples, and is among the values
+          chosen: the way in which outputs are read, as `chosen` gives it. None: the best for these examples, which is among the values
             that are returned.
         """
 
     def chosen(self, quality: Mapping[str, Any]) -> Mapping[str, float]:
-        """Return from the quality of the best epoch what validation chose of how outputs are read."""
+        """Return the way in which outputs are read that validation chose, from the quality of the best epoch."""
         return {}
 
     def shown(self, quality: Mapping[str, Any]) -> list[str]:
@@ -137,7 +137,7 @@ class Task(ABC):
         return [name for name in self.metrics if quality.get(name) is not None and name != "loss"]
 
     def baselines(self, graph: HetGraph) -> Mapping[str, Any]:
-        """Return by name what the model has to be better than, or why it was left out; a `hetjax.tasks.baselines.Baseline` each.
+        """Return by name the baselines that the model has to beat, or the reasons for leaving them out; a `hetjax.tasks.baselines.Baseline` each.
 
         Args:
           graph: all of it, as it was read.
@@ -145,30 +145,30 @@ class Task(ABC):
         return {}
 
     def compared(self, baselines: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        """Return by name what baselines have on the test examples, by metric, and `how` they came to it."""
+        """Return by name the quality of baselines on the test examples, by metric, and `how` they came to it."""
         return {}
 
     def stacked(self, outputs: np.ndarray, baselines: Mapping[str, Any]) -> Any:
-        """Return how outputs are weighed with those of baselines, from outputs of the validation examples; None: they are not."""
+        """Return how outputs are weighted with those of baselines, from outputs of the validation examples; None: they are not."""
         return None
 
     @abstractmethod
     def predictions(self, outputs: np.ndarray, names: Names, chosen: Mapping[str, float], **more: Any) -> Predictions:
-        """Return what is predicted of nodes.
+        """Return the predictions of nodes.
 
         Args:
           outputs: float32 `[nodes, outputs]`.
-          names: of the graph.
+          names: the names of the graph.
           chosen: as of `quality`.
           **more: `embeddings` and `split`, as of `Predictions`.
         """
 
     def report(self, predicted: Predictions, examples: np.ndarray, folder: Path) -> Sequence[Part]:
-        """Return what the page of a run says of the test examples.
+        """Return the parts of a run's page about the test examples.
 
         Args:
-          predicted: of these examples, in their order.
-          folder: where pictures are while they are drawn.
+          predicted: the predictions of these examples, in their order.
+          folder: the folder of pictures while they are drawn.
         """
         return ()
 
