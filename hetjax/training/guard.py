@@ -1,6 +1,6 @@
 """The guard of a run: where the loss explodes, training goes back to its best epoch, or to its start, and on with a tenth of the learning rate.
 
-What explodes is a loss that is no finite number, or one that `meters.Rises` calls steep. Both are read from what is trained, the same in all
+A loss explodes if it is not finite, or if `meters.Rises` calls it steep. Both are read from training itself, the same in all
 processes, so a run goes back at the same step on every mesh. It goes back by a checkpoint: a run that is killed meanwhile comes by there again.
 A step's loss is that of the weights before it. So a loss that explodes right after the best epoch is that of the epoch's own weights, as where the
 first step of all was too long: then the run goes back to its start.
@@ -15,7 +15,7 @@ FACTOR, MOST = 0.1, 4  # of the learning rates each time, and how many times
 
 
 def lowered(config: Config, times: int) -> Config:
-    """The configuration with both learning rates lowered so many times."""
+    """Return the configuration with both learning rates lowered so many times."""
     if not times:
         return config
     train, factor = config.train, FACTOR**times
@@ -25,12 +25,12 @@ def lowered(config: Config, times: int) -> Config:
 
 
 def watches(run: Run) -> bool:
-    """Whether a loss that explodes takes the run back: if it is to, and has not been too often, and all processes see the same loss."""
+    """Return whether a loss that explodes takes the run back: if the option says so, it has not happened too often, and all processes see the same loss."""
     return run.config.train.on_divergence == "back" and run.engine.same_losses and run.progress.lowered < MOST
 
 
 def go_back(run: Run, error: FloatingPointError) -> int:
-    """Leave the best checkpoint as the newest, or none, and say so; returns how often learning rates are lowered from there on."""
+    """Leave the best checkpoint as the newest, or none, and say so; return how often learning rates are lowered from there on."""
     done, times = run.progress, run.progress.lowered + 1
     exploded = run.steps_done  # the step whose loss it was
     best = done.best if done.best and done.best["step"] < exploded else None

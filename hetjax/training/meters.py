@@ -1,4 +1,4 @@
-"""Meters of a run: programs compiled, where the time of a step goes, whether the loss rises, and versions of libraries."""
+"""Meters of a run: programs compiled, the time of a step's parts, rises of the loss, and versions of libraries."""
 
 import platform
 import time
@@ -15,11 +15,11 @@ STEEP, LOUD = 20.0, 1.0  # a loss over `LOUD`, and so many times that of two ste
 
 
 class ProgramCounter:
-    """Counts the programs that are made while this process runs.
+    """The counter of the programs that are made while this process runs.
 
     Attributes:
       count: all of them.
-      kept: those that were read from jax's cache rather than compiled.
+      kept: the programs that were read from jax's cache rather than compiled.
     """
 
     def __init__(self):
@@ -37,14 +37,14 @@ class ProgramCounter:
 
 
 def versions() -> dict[str, str]:
-    """Of Python and of the libraries that results depend on."""
+    """Return the versions of Python and of the libraries that results depend on."""
     names = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "numba")
     here = {"python": platform.python_version(), "hetjax": __version__}
     return here | {name: version(name) for name in names}
 
 
 class Rises:
-    """Whether a loss rises steeply, which is said once.
+    """The detector of a loss that rises steeply, which is reported once.
 
     Args:
       before: the losses of the two steps before, of a run that is continued.
@@ -55,7 +55,7 @@ class Rises:
         self.said = False
 
     def note(self, loss: float) -> str:
-        """What to say of the loss of the next step: nothing, or what may help.
+        """Return the message about the loss of the next step: empty, or a text that may help.
 
         It is steep where it is over 1 (a guess among three classes) and twenty times the lowest of the two steps before.
         """
@@ -71,7 +71,7 @@ class Rises:
 
 
 class Clock:
-    """Where the time of a step goes."""
+    """The clock of the parts of a step."""
 
     def __init__(self):
         self.laps: dict[str, list[float]] = {}
@@ -88,5 +88,5 @@ class Clock:
         self.laps.setdefault(name, []).append(seconds)
 
     def medians(self) -> dict[str, float]:
-        """Median milliseconds of each part."""
+        """Return the median milliseconds of each part."""
         return {name: round(1000 * float(np.median(laps)), 2) for name, laps in self.laps.items()}

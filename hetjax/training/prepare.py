@@ -1,4 +1,4 @@
-"""From options to a run that is ready to train: the graph, the engine, and where the run resumes."""
+"""The preparation of a run from its options: the graph, the engine, and where the run resumes."""
 
 import os
 import shutil
@@ -51,10 +51,10 @@ def prepare(
     lowered: int = 0,
     ahead: Ahead | None = None,
 ) -> Run:
-    """Open the graph, divide it, make what trains, and find where the run resumes.
+    """Open the graph, divide it, make the engine, and find where the run resumes.
 
     Args:
-      lowered: how often the guard has lowered the learning rates, if a checkpoint does not say that it was more often.
+      lowered: the number of times that the guard has lowered the learning rates, if a checkpoint does not have a higher one.
       ahead: the graph, where it was read already.
     """
     programs, started = meters.ProgramCounter(), time.perf_counter()
@@ -133,7 +133,7 @@ def compile_ahead(engine: Engine, graph: HetGraph, whole: bool) -> None:
 
 
 def open_graph(config: Config, strategy: Strategy, ahead: Ahead | None = None) -> HetGraph:
-    """What this process opens of the graph.
+    """Open the part of the graph that this process needs.
 
     Raises:
       InputError: it cannot be read, or there is nothing to train on.
@@ -147,10 +147,10 @@ def open_graph(config: Config, strategy: Strategy, ahead: Ahead | None = None) -
 
 
 def baselines_of(config: Config, task: Task, graph: HetGraph, processes: ProcessGroup) -> baselines.Found:
-    """What the model is to be better than, or is to be weighed with, in process 0, if either is asked for.
+    """Return the baselines that the model is compared or stacked with, in process 0, if either is asked for.
 
-    Of a graph that is there in shape alone its store is opened. Where several processes have parts of it, that is done where baselines are to be
-    weighed alone: all wait for it.
+    The store of a graph that is there in shape alone is opened. Where several processes have parts of it, that is done only if baselines are
+    stacked: all processes wait for it.
     """
     options, outlined = config.train, any(map(in_shape_alone, graph.relations.values()))
     found: baselines.Found = {}
@@ -176,7 +176,7 @@ def begin(
     checkpoint: Checkpoint | None,
     done: Progress,
 ) -> Records:
-    """Write and print what process 0 does at the start; nothing was written before."""
+    """Write the files and print the lines with which process 0 starts a run; nothing was written before."""
     check_records(workdir.file("metrics.jsonl"), done.metrics_bytes)
     workdir.claim()
     workdir.clear_tables(processes.count)
@@ -209,7 +209,7 @@ def keep_partitioning(partitioning: Partitioning, folder: Path, graph: HetGraph)
 
 
 def initial_state(engine: Engine, checkpoint: Checkpoint | None, warm: Warm | None, processes: ProcessGroup) -> Any:
-    """Return the run's own newest checkpoint that is whole, or else what `train.init_from` gives, or a state from scratch."""
+    """Return the run's own newest checkpoint that is whole, or else the state that `train.init_from` gives, or a state from scratch."""
     if warm:
         return begun_warm(engine, warm, processes)
     if not checkpoint:
@@ -231,7 +231,7 @@ def begun_warm(engine: Engine, warm: Warm, processes: ProcessGroup) -> Any:
 
 
 def penalties(config: Config, workdir: Workdir, processes: ProcessGroup) -> Path:
-    """Where the measured costs of missed rows are kept: beside the store, if the graph is of one that can be written."""
+    """Return the file that keeps the measured costs of missed rows: beside the store, if the graph comes from one that can be written."""
     data = config.data
     stored = data.format == "store" and os.access(data_path(data.path), os.W_OK)
     folder = data_path(data.path) if stored else workdir.path

@@ -1,4 +1,4 @@
-"""`metrics.jsonl`, a JSON object a line."""
+"""The file `metrics.jsonl`, a JSON object a line."""
 
 import json
 import os
@@ -25,11 +25,11 @@ def check_records(file: Path, size: int) -> None:
 
 
 class Records:
-    """`metrics.jsonl`. A resumed run cuts it back to what its checkpoint had seen.
+    """The file `metrics.jsonl`. A resumed run cuts it back to the records before its checkpoint.
 
     Args:
       file: is appended to behind its first `size` bytes; may be new.
-      loggers: get what is written too.
+      loggers: the loggers that get the records too.
 
     Raises:
       InputError: as `check_records`, or it cannot be written.
@@ -54,7 +54,7 @@ class Records:
         return self.file.stat().st_size
 
     def all(self, say: Callable[[str], None]) -> list[dict]:
-        """Every record so far; a line that is none is said, left as it is, and left out."""
+        """Return every record so far; a line that is no record is reported, left as it is, and left out."""
         with reading(self.file), open_regular(self.file) as stream:
             records = [_record(line) for line in stream]
         if odd := [number for number, record in enumerate(records, start=1) if record is None]:
@@ -64,7 +64,7 @@ class Records:
 
 
 def _record(line: bytes) -> dict | None:
-    """What a line says, if it is a JSON object of numbers."""
+    """Return the record of a line, if it is a JSON object of numbers."""
     try:
         record = json.loads(line)
         return record if all(type(value) in (int, float, type(None)) for value in record.values()) else None

@@ -1,4 +1,4 @@
-"""What a run is made of."""
+"""The parts of a run."""
 
 import logging
 import time
@@ -28,7 +28,7 @@ class Saved(NamedTuple):
     """The last checkpoint of this process.
 
     Attributes:
-      time: when it was written, by `time.monotonic`.
+      time: the time at which it was written, by `time.monotonic`.
       copied: whether a state like it is copied into memory in place of being written: one that is small, and in no file.
     """
 
@@ -37,12 +37,12 @@ class Saved(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What a checkpoint holds.
+    """The content of a checkpoint.
 
     Attributes:
-      step: after which it was taken.
-      state: in process 0; others may have None.
-      progress: as it was then.
+      step: the step after which it was taken.
+      state: the state in process 0; others may have None.
+      progress: the progress at that step.
     """
 
     step: int
@@ -52,28 +52,28 @@ class Snapshot(NamedTuple):
 
 @dataclass
 class Run:
-    """What a run is made of.
+    """The parts of a run.
 
     Attributes:
-      config, workdir, processes: as given.
+      config, workdir, processes: the inputs of the run.
       graph: its shape, labels and splits.
-      engine: what trains.
-      checkpoints, progress, state: of the run; the last is as the engine has it.
-      programs: how many were compiled.
+      engine: the engine, which trains.
+      checkpoints, progress, state: those of the run; the last is as the engine has it.
+      programs: the counter of compiled programs.
       records: `metrics.jsonl`, in process 0.
-      started: when this process began.
+      started: the time at which this process began.
       resumed_seconds: time trained by processes before it.
-      clock: where the time of a step goes.
+      clock: the clock of the parts of a step.
       saved: the last checkpoint, in process 0.
       unsaved: a snapshot of the best epoch, if that has no checkpoint; its state is a copy.
-      rises: whether the loss rises steeply.
+      rises: the detector of a loss that rises steeply.
       reported: the epoch that was last printed.
       compiling: epochs that compiled something.
-      outputs: of the test examples, in process 0, when they were read.
-      baselines: as `hetjax.tasks.baselines` gives them, in process 0, if they are asked for.
-      stacked: how the model's outputs are weighed with theirs, in process 0, once that is known.
-      stacking_seconds: that it took to know.
-      alone: what the model has on the test examples without that.
+      outputs: the outputs of the test examples, in process 0, when they were read.
+      baselines: the baselines, as `hetjax.tasks.baselines` gives them, in process 0, if they are asked for.
+      stacked: the stack of the model's outputs with theirs, in process 0, once it is known.
+      stacking_seconds: the time that the stack took.
+      alone: the model's quality on the test examples without the stack.
     """
 
     config: Config
@@ -112,11 +112,11 @@ class Run:
 
     @property
     def steps_done(self) -> int:
-        """Of all epochs."""
+        """The number of steps of all epochs."""
         return self.progress.steps_done(self.engine.batches.steps())
 
     def seconds(self) -> float:
-        """Time of this run, over all of its processes."""
+        """Return the time of this run, over all of its processes."""
         return self.resumed_seconds + time.perf_counter() - self.started
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What the command line of training says: read without jax, so that its help and its errors come at once."""
+"""The command line of training, read without jax, so that its help and its errors come at once."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ PATHS = {"workdir": "the folder that the run is written to; a run that was kille
 
 
 class Given(NamedTuple):
-    """What a command line gives."""
+    """The parsed command line."""
 
     config: Config
     processes: Processes
@@ -24,7 +24,7 @@ class Given(NamedTuple):
 
 
 def sections(arguments: Sequence[str]) -> dict[str, type]:
-    """The sections of options that a command line may use, with that of a strategy of a user's own."""
+    """Return the sections of options that a command line may use, with that of a strategy of a user's own."""
     return SECTIONS | registry.sections(given_value(arguments, "mesh.strategy")) | {"": Processes}
 
 
@@ -53,7 +53,7 @@ def read(arguments: Sequence[str]) -> Given:
 
 
 def check_strategy(config: Config, arguments: Sequence[str]) -> None:
-    """As `registry.check`; where the graph is to choose `sampling.mode`, either will do."""
+    """Check the strategy, as `registry.check`; where the graph is to choose `sampling.mode`, either mode will do."""
     try:
         registry.check(config)
     except InputError:

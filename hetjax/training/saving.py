@@ -1,4 +1,4 @@
-"""When the state of a run is written: often enough that little is lost, and seldom enough that short epochs are not spent on writing."""
+"""The times at which the state of a run is written: often enough that little is lost, and so seldom that short epochs do not wait for it."""
 
 import time
 from dataclasses import asdict
@@ -19,14 +19,14 @@ def save(run: Run) -> None:
 
 
 def save_the_end(run: Run) -> None:
-    """As `save`, of a run that ends before its last epoch, unless its newest checkpoint is of now."""
+    """Save a run that ends before its last epoch, as `save`, unless its newest checkpoint is of the current step."""
     there = run.processes.first and run.checkpoints.at(run.steps_done).folder.exists()
     if not run.processes.broadcast_object("there is a checkpoint of now", there):
         save(run)
 
 
 def save_if_due(run: Run) -> None:
-    """As `save`, unless the last checkpoint is younger than `train.checkpoint_seconds`: then a copy of the state is kept, if it is the best."""
+    """Save as `save`, unless the last checkpoint is younger than `train.checkpoint_seconds`: then a copy of the state is kept, if it is the best."""
     if run.processes.broadcast_object("a checkpoint is due", _due(run)):
         save(run)
     elif (best := run.progress.best) and best["step"] == run.steps_done:
@@ -42,13 +42,13 @@ def write_best(run: Run) -> None:
 
 
 def _due(run: Run) -> bool:
-    """Whether it is time, by the clock of process 0, which decides for all; others do not know when the last was written."""
+    """Return whether a checkpoint is due, by the clock of process 0, which decides for all; others do not know when the last was written."""
     last = run.saved
     return last is None or not last.copied or time.monotonic() - last.time >= run.config.train.checkpoint_seconds
 
 
 def _snapshot(run: Run) -> Snapshot:
-    """The state of now, which the next step may change."""
+    """Return the current state, which the next step may change."""
     state, done = run.engine.gather(run.state), run.progress
     run.engine.tell_progress(done)
     done.seconds = run.seconds()

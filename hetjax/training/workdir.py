@@ -1,4 +1,4 @@
-"""The folder of a run: who may write there, and what it holds when a run is done."""
+"""The folder of a run: the process that may write there, and its content when a run is done."""
 
 import fcntl
 import os
@@ -48,7 +48,7 @@ EPOCHS = "train.epochs"  # which may become more, even of a run that is done, if
 
 
 def _open_lock(file: Path) -> TextIO:
-    """Open the file that the process which trains holds a lock on; nothing of what is there is changed.
+    """Open the file that the process which trains holds a lock on; its content is not changed.
 
     Raises:
       InputError: it is a symbolic link, or no regular file.
@@ -74,7 +74,7 @@ class Workdir:
 
     Args:
       path: may exist, empty or with a run of the same configuration, which is then continued; also for more epochs.
-      config: as nested plain values.
+      config: the configuration as nested plain values.
       writes: whether it is this process that writes there; another one only reads.
 
     Raises:
@@ -147,14 +147,14 @@ class Workdir:
         durable.write(self.file(name), text)
 
     def clear_tables(self, processes: int) -> None:
-        """Delete the tables on disk of processes beyond so many: of a run that was killed, and had more."""
+        """Delete the tables on disk of processes beyond so many: those of a run that was killed, and had more."""
         for leftover in self.path.glob("tables_*"):
             number = re.fullmatch(r"tables_([1-9][0-9]{0,8})", leftover.name)
             if number and int(number[1]) >= processes:
                 shutil.rmtree(leftover, ignore_errors=True)
 
     def summary_file(self) -> Path | None:
-        """The file of the summary, for the process that writes, if there is one that counts."""
+        """Return the file of the summary, for the process that writes, if there is one that counts."""
         file = self.file("summary.json")
         return file if self.writes and not self._longer and file.exists() else None
 

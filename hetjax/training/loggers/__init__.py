@@ -1,4 +1,4 @@
-"""Where the records of a run also go: TensorBoard, MLflow, Weights & Biases, or a class of your own.
+"""Loggers of a run's records besides `metrics.jsonl`: TensorBoard, MLflow, Weights & Biases, or a class of your own.
 
 `metrics.jsonl` has every record whatever is chosen. A logger gets the same, in process 0. To add one, write a class that
 inherits from `Logger`, and name it by `train.loggers MODULE:NAME`.
@@ -22,9 +22,9 @@ class Logger(ABC):
     """Takes the records of one run.
 
     Args:
-      folder: of the run.
+      folder: the folder of the run.
       config: its options, `section.key` by value.
-      step: that the run continues from, 0 if it begins.
+      step: the step that the run continues from, 0 if it begins.
     """
 
     @abstractmethod
@@ -32,11 +32,11 @@ class Logger(ABC):
 
     @abstractmethod
     def record(self, step: int, values: Mapping[str, float]) -> None:
-        """The numbers of an epoch, or of the test nodes, by name."""
+        """Take the numbers of an epoch, or of the test nodes, by name."""
 
     @abstractmethod
     def close(self, folder: Path | None) -> None:
-        """The run ends. It is done, with its report in the folder, if one is given."""
+        """End the run. It is done, with its report in the folder, if one is given."""
 
 
 def check(names: Sequence[str]) -> None:
@@ -54,7 +54,7 @@ def check(names: Sequence[str]) -> None:
 
 
 def find(name: str) -> type[Logger]:
-    """The class of a logger.
+    """Return the class of a logger.
 
     Raises:
       InputError: as `check`, or it cannot be imported, or is no logger.
@@ -70,10 +70,10 @@ def find(name: str) -> type[Logger]:
 
 
 class Loggers:
-    """All that were asked for.
+    """All loggers that were asked for.
 
     Args:
-      names: of them.
+      names: their names.
       folder, config, step: as of `Logger`.
 
     Raises:
@@ -92,17 +92,17 @@ class Loggers:
             raise
 
     def record(self, step: int, values: Mapping[str, Any]) -> None:
-        """What is a number of a record goes to each."""
+        """Give each logger the values of a record that are numbers."""
         numbers = {k: float(v) for k, v in values.items() if isinstance(v, int | float) and k not in ("epoch", "step")}
         self._each(lambda logger: logger.record(step, numbers))
 
     def close(self, folder: Path | None) -> None:
-        """The run ends, as `Logger.close` says."""
+        """End the run, as `Logger.close` says."""
         self._each(lambda logger: logger.close(folder))
         self.loggers = []
 
     def _each(self, do: Callable[[Logger], None]) -> None:
-        """One that fails is left out from there on, and said: a run does not end because a server does."""
+        """Call each logger; one that fails is reported and left out from there on, because a run does not end when a server fails."""
         for logger in list(self.loggers):
             try:
                 do(logger)

@@ -14,7 +14,7 @@ LONGEST = 500  # characters of an option
 
 
 class MLflow(Logger):
-    """One run; its name is that of the run's folder."""
+    """The logger of one run; its name is that of the run's folder."""
 
     def __init__(self, folder: Path, config: Mapping[str, Any], step: int):
         file = folder / NUMBER

@@ -1,4 +1,4 @@
-"""Event files in the folder `events` of the run: `tensorboard --logdir runs` shows them."""
+"""The event files in the folder `events` of the run: `tensorboard --logdir runs` shows them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ from hetjax.training.loggers import Logger
 
 
 class TensorBoard(Logger):
-    """By tensorboardX, which needs neither TensorFlow nor torch."""
+    """The logger that writes by tensorboardX, which needs neither TensorFlow nor torch."""
 
     def __init__(self, folder: Path, config: Mapping[str, Any], step: int):
         self.writer = SummaryWriter(str(folder / "events"), purge_step=step + 1 if step else None)

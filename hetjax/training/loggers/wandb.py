@@ -13,7 +13,7 @@ NUMBER = "wandb.txt"
 
 
 class WandB(Logger):
-    """One run; its name is that of the run's folder."""
+    """The logger of one run; its name is that of the run's folder."""
 
     def __init__(self, folder: Path, config: Mapping[str, Any], step: int):
         file = folder / NUMBER
