@@ -1,1 +1,1 @@
-"""Using a run that was trained: predictions, answers for a few nodes, and a start for another run."""
+"""The use of a run that was trained: predictions, answers for a few nodes, and a start for another run."""

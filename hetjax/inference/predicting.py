@@ -1,4 +1,4 @@
-"""What `hetjax.predict` computes: logits and embeddings of every node of the target type, layer by layer, by all that share the work."""
+"""The computation of `hetjax.predict`: logits and embeddings of every node of the target type, layer by layer, by all that share the work."""
 
 import contextlib
 import os
@@ -30,7 +30,7 @@ from hetjax.tasks.stacking import weighed
 
 
 def write(workdir: Path, out: Path, options: Options, folder: Path | None, group: ProcessGroup) -> None:
-    """Predict, and write and print what the options ask for, in process 0."""
+    """Predict, and write and print the results that the options ask for, in process 0."""
     room = folder and folder / f"{group.number}"
     restored = restore(workdir, options.graph, options.new_nodes, room, options.trust)
     digests.require("weights", digests.of_arrays(jax.tree.leaves(restored.params)), group)
@@ -52,7 +52,7 @@ def write(workdir: Path, out: Path, options: Options, folder: Path | None, group
 
 
 def new_in_words(new: Mapping[str, int], how: NewNodes) -> Iterator[str]:
-    """A line per type with new nodes: what they got."""
+    """Return a line per type with new nodes, which names the features that they got."""
     given = {"neighbours": "the mean of their neighbours", "mean": "the mean of what was learned of their type"}
     for node_type, count in new.items():
         yield f"{count:,} new node{'s' * (count > 1)} of {node_type}: features are {given[how]}"
@@ -68,11 +68,11 @@ def predict(
     """Predict all nodes of the target type.
 
     Args:
-      workdir: of a run.
+      workdir: the folder of a run.
       graph: another graph, or its store, of the same node types, relations and features. Learned features are found by the
         users' ids where both graphs have them, and else by number, and then there are as many nodes. Empty: the run's own.
       embeddings: also give the last layer's embeddings.
-      new_nodes: what becomes of nodes that are new, of a type whose features were learned: they get the mean of their
+      new_nodes: the features of new nodes of a type whose features were learned: they get the mean of their
         `neighbours` (`hetjax.graph.carry.of_neighbours`), or the `mean` of their type, or are an error: `refuse`.
       trust: whether a model of a user's own, `MODULE:NAME`, that the folder names is imported, which runs its code; or the
         one such model that is.
@@ -90,13 +90,13 @@ def predict(
 
 
 class Room(NamedTuple):
-    """Where predictions are computed.
+    """The folder, memory and devices with which predictions are computed.
 
     Attributes:
-      folder: for files; None: there are none.
-      memory: bytes for what is computed of all nodes, beyond which it lives in files; -1: no bound.
-      processes: that share the nodes, in files that all see.
-      devices: of this process; None: the one that jax takes.
+      folder: the folder for files; None: there are none.
+      memory: the bytes of embeddings and logits of all nodes, beyond which they live in files; -1: no bound.
+      processes: the processes that share the nodes, in files that all see.
+      devices: the devices of this process; None: the one that jax takes.
     """
 
     folder: Path | None = None
@@ -107,7 +107,7 @@ class Room(NamedTuple):
 
 @contextlib.contextmanager
 def scratch(out: Path, options: Options, group: ProcessGroup) -> Iterator[Path | None]:
-    """A folder beside `out` that is deleted at the end, where there may be files."""
+    """Yield a folder beside `out` that is deleted at the end, where there may be files."""
     if options.memory < 0 and group.count == 1:
         yield None
         return
@@ -120,7 +120,7 @@ def scratch(out: Path, options: Options, group: ProcessGroup) -> Iterator[Path |
 
 
 def devices_of(count: int) -> Sequence[jax.Device] | None:
-    """So many devices of this process; 0: its accelerators, if it has several.
+    """Return so many devices of this process; 0: its accelerators, if it has several.
 
     Raises:
       InputError: it has fewer.
@@ -134,7 +134,7 @@ def devices_of(count: int) -> Sequence[jax.Device] | None:
 
 
 def computed(restored: Restored, embeddings: bool, room: Room | None = None) -> Predictions | None:
-    """The predictions, in process 0; None in the others."""
+    """Return the predictions in process 0; None in the others."""
     model, graph, room = restored.model, restored.graph, room or Room()
     nodes, last = len(graph.labels), model.layers[-1]
     width = width_made(last, model.target)
@@ -165,7 +165,7 @@ def computed(restored: Restored, embeddings: bool, room: Room | None = None) -> 
 
 
 def held_bytes(model: Stack, graph: HetGraph) -> int:
-    """The most bytes of the embeddings of all nodes that are kept at a time: those of a layer, and of the one above."""
+    """Return the most bytes of the embeddings of all nodes that are kept at a time: those of a layer, and of the one above."""
     needed = graph.schema.layer_types(model.roots, len(model.layers), model.reads_own)
     sizes = [
         sum(4 * graph.schema.nodes[t] * width_made(layer, t) for t in types)
@@ -177,6 +177,6 @@ def held_bytes(model: Stack, graph: HetGraph) -> int:
 def _copy(
     matrix: np.ndarray, ids: np.ndarray, rows: np.ndarray, changed: Callable[[np.ndarray, np.ndarray], np.ndarray]
 ) -> None:
-    """Write what becomes of the rows of all nodes, to mapped files a few at a time."""
+    """Write the result for the rows of all nodes, to mapped files a few at a time."""
     for portion in portions(matrix, ids):
         matrix[portion] = changed(ids[portion], rows[portion])

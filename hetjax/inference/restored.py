@@ -1,4 +1,4 @@
-"""What a run learned, with a graph to use it on: the run's own, or another of the same node types, relations and features."""
+"""The model that a run learned, with a graph to use it on: the run's own, or another of the same node types, relations and features."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -43,16 +43,16 @@ class Restored(NamedTuple):
     """A model as a run left it, with a graph.
 
     Attributes:
-      config: of the run, but for its mesh.
-      task: what it predicts.
-      model, params: as they were trained; the model has the costs that the run counted orders with: others could be other last bits.
-      graph: to use it on, its edges as the model folds them, and with the names of the classes that were trained on.
+      config: the configuration of the run, except for its mesh.
+      task: the task, which says what is predicted.
+      model, params: the model and its weights as they were trained; the model has the costs that the run counted orders with, because other costs could change the last bits.
+      graph: the graph to use it on, its edges as the model aggregates them, and with the names of the classes that were trained on.
       features: `[nodes, width]` per input type, static or learned; of large ones a mapped file.
       learned: the types whose features were learned.
-      chosen: which checkpoint it was, in words.
-      new: by type, how many nodes are new, and had nothing learned of them.
-      read_by: how outputs are read, as `Task.quality` takes it.
-      stacked: what its logits become, weighed with those of baselines; None: they stay.
+      chosen: a description of the checkpoint.
+      new: the number of new nodes, for which nothing was learned, by type.
+      read_by: the way in which outputs are read, as `Task.quality` takes it.
+      stacked: the stack that weights its logits with those of baselines; None: they stay.
       splits: the nodes of each split as the graph was given, also where its labels are not read; None: those of `graph`.
     """
 
@@ -70,7 +70,7 @@ class Restored(NamedTuple):
     splits: Mapping[str, np.ndarray] | None = None
 
     def final(self, ids: np.ndarray, logits: np.ndarray) -> np.ndarray:
-        """What the run predicts of nodes, from the model's logits."""
+        """Return the final logits of nodes, from the model's logits."""
         return self.stacked(ids, logits) if self.stacked else logits
 
 
@@ -114,13 +114,13 @@ def restore(
     folder: Path | None = None,
     trust: Trust = False,
 ) -> Restored:
-    """The model of a run's best checkpoint, or of its last one where no validation chose, and a graph.
+    """Return the model of a run's best checkpoint, or of its last one where no validation chose, and a graph.
 
     Args:
-      workdir: of the run, which may be training still.
+      workdir: the folder of the run, which may be training still.
       other: another graph, or its store; empty: the run's own.
-      new_nodes: what nodes of `other` get that are new, of a type whose features were learned.
-      folder: for learned features of `other`; None: memory.
+      new_nodes: the features of new nodes of `other`, of a type whose features were learned.
+      folder: the folder for learned features of `other`; None: memory.
       trust: as of `hetjax.options.run_folder.check_trusted`.
 
     Raises:
@@ -177,14 +177,14 @@ def _graph(config: Config, data: Data) -> HetGraph:
 
 
 class _Another(NamedTuple):
-    """Another graph than the one that was trained on.
+    """A graph other than the one that was trained on.
 
     Attributes:
-      graph: as training would make it.
-      read: as it was read, with the classes of training, and without training nodes where no label is propagated.
+      graph: the graph as training would make it.
+      read: the graph as it was read, with the classes of training, and without training nodes where no label is propagated.
       like: the graph that was trained on, as it was read; None where nothing is made of it.
       few: why no label is propagated; empty where labels are.
-      splits: as they were read.
+      splits: the splits as they were read.
     """
 
     graph: HetGraph
@@ -205,9 +205,9 @@ def _plain(config: Config, other: _Another | None, seen: HetGraph) -> HetGraph:
 
 
 def _another(config: Config, given: HetGraph | str, trained: HetGraph) -> _Another:
-    """Read another graph, and make of it what training would.
+    """Read another graph, and change it as training would.
 
-    Features become what they became in training, by the statistics of those that were trained on, and classes are those of training.
+    Features are changed as in training, by the statistics of those that were trained on, and classes are those of training.
     """
     data, name = config.data, "graph"
     if not isinstance(given, HetGraph):
@@ -231,7 +231,7 @@ def _reads_labels(data: Data) -> bool:
 
 
 def same_shape(file: str, graph: HetGraph, trained: HetGraph, its: Trainer, trainer: Trainer) -> None:
-    """Raise an InputError where what was learned on one graph does not go with another.
+    """Raise an InputError where the weights learned on one graph do not go with another.
 
     Args:
       file: the graph to name.
@@ -270,13 +270,13 @@ def _check_features(file: str, node_type: str, width: int | None, trained: int |
 
 
 def _alone(task: Task, best: Mapping[str, Any]) -> str:
-    """Return what the model without the stack has on the validation nodes, in words."""
+    """Return the quality of the model without the stack on the validation nodes, in words."""
     metric = task.metrics[task.headline]
     return f"the model alone has {metric.label} {metric.words(best.get(task.headline))} on the validation nodes"
 
 
 def best_state(workdir: Path, trainer: Trainer, seed: int, graph: str) -> tuple[Any, str, dict]:
-    """What the run's best checkpoint holds, as host arrays, tables mapped; which that is, in words; and how far the run is."""
+    """Return the content of the run's best checkpoint, as host arrays, tables mapped; its description in words; and how far the run is."""
     chosen, progress = best_checkpoint(workdir)
     if progress["graph"] != graph:
         raise InputError(f"{workdir}: was trained on another graph: {progress['graph']} != {graph}")
@@ -288,7 +288,7 @@ def best_state(workdir: Path, trainer: Trainer, seed: int, graph: str) -> tuple[
 
 
 def best_checkpoint(workdir: Path) -> tuple[Checkpoint, dict]:
-    """The run's best checkpoint, or its last one where no validation chose; and how far the run is."""
+    """Return the run's best checkpoint, or its last one where no validation chose; and how far the run is."""
     checkpoints = Checkpoints(workdir / "checkpoints")
     newest = next(checkpoints.newest_first(), None)
     if newest is None:

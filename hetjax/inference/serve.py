@@ -33,10 +33,10 @@ def load(
     ahead: bool = False,
     trust: bool = False,
 ) -> "Served":
-    """A model that was trained, ready to answer for a few nodes.
+    """Return a trained model, ready to answer for a few nodes.
 
     Args:
-      workdir: of a run.
+      workdir: the folder of a run.
       graph: another graph, or its store, as of `hetjax.predict`; empty: the run's own.
       new_nodes: as of `hetjax.predict`.
       ahead: compute the layers below the last for all nodes now, in memory `[nodes, hidden]` per type. A node then costs its own
@@ -53,7 +53,7 @@ def load(
 class Served:
     """A trained model with a graph. Several threads may ask it.
 
-    What it computes is the model's definition on full neighbourhoods, as `hetjax.predict` computes it for all nodes. Arrays
+    It computes the model's definition on full neighbourhoods, as `hetjax.predict` computes it for all nodes. Arrays
     are padded to the sizes of a `Ladder`, so that there are a few programs in all. The first question waits for those of
     the sizes that nodes here and there need, and one of another size waits for its own.
 
@@ -85,18 +85,18 @@ class Served:
 
     @property
     def class_names(self) -> list[str]:
-        """A text per class: its name, or its number; none where numbers are predicted."""
+        """A text per class: its name, or its number; empty where numbers are predicted."""
         return [] if self.graph.numeric else self.graph.names.class_names(self.graph.schema.classes)
 
     @property
     def programs(self) -> int:
-        """How many were compiled for what was asked so far."""
+        """The number of programs that were compiled for the nodes so far."""
         return len(self._shapes)
 
     def predict(self, ids: Any) -> np.ndarray:
-        """The classes of nodes of the target type, `[nodes]`: their names where the graph has some, otherwise int32 numbers.
+        """Return the classes of nodes of the target type, `[nodes]`: their names where the graph has some, otherwise int32 numbers.
 
-        Where a node may have several labels, 0 and 1, int8 `[nodes, classes]`.
+        Where a node may have several labels, they are 0 and 1, int8 `[nodes, classes]`.
 
         Args:
           ids: your own, or hetjax's numbers where the graph has none; a sequence, or a single one. One may be there twice.
@@ -107,15 +107,15 @@ class Served:
         return self._predictions(ids).answers
 
     def proba(self, ids: Any) -> np.ndarray:
-        """The probability of every class, float32 `[nodes, classes]`, in the order of `class_names`; arguments as of `predict`."""
+        """Return the probability of every class, float32 `[nodes, classes]`, in the order of `class_names`; arguments as of `predict`."""
         return self._predictions(ids).probabilities
 
     def logits(self, ids: Any) -> np.ndarray:
-        """The logits of every class, float32 `[nodes, classes]`; arguments as of `predict`."""
+        """Return the logits of every class, float32 `[nodes, classes]`; arguments as of `predict`."""
         return self._predictions(ids).logits
 
     def embeddings(self, node_type: str, ids: Any) -> np.ndarray:
-        """Embeddings of nodes of one type, float32 `[nodes, width]`: of the last layer that makes any of that type.
+        """Return embeddings of nodes of one type, float32 `[nodes, width]`: of the last layer that makes any of that type.
 
         That is the last one for the target type, and the one below for a type that is an edge away from it, and so on.
 
@@ -131,7 +131,7 @@ class Served:
         return self._task.predictions(logits, self.graph.names, self._read_by)
 
     def _depth(self, node_type: str) -> int:
-        """The last layer that makes embeddings of a type."""
+        """Return the last layer that makes embeddings of a type."""
         schema = self.graph.schema
         if node_type not in schema.nodes:
             raise InputError(f"node type {short(repr(node_type))} is not among {sorted(schema.nodes)}")
@@ -143,7 +143,7 @@ class Served:
         return depths[-1]
 
     def _numbers(self, node_type: str, ids: Any) -> np.ndarray:
-        """hetjax's numbers of nodes, int64 `[ids]`."""
+        """Return hetjax's numbers of nodes, int64 `[ids]`."""
         asked = [ids] if isinstance(ids, str | int | np.integer) else ids
         names, count = self.graph.names.nodes.get(node_type), self.graph.schema.nodes[node_type]
         if names is not None:
@@ -159,7 +159,7 @@ class Served:
         return numbers
 
     def _answer(self, node_type: str, numbers: np.ndarray, depth: int, classify: bool) -> np.ndarray:
-        """Logits, or the embeddings of layer `depth`, of nodes in any order, each computed once."""
+        """Return logits, or the embeddings of layer `depth`, of nodes in any order, each computed once."""
         width = self._model.outputs if classify else width_made(self._model.layers[depth], node_type)
         distinct, places = np.unique(numbers, return_inverse=True)
         if depth < self._first:  # it was computed ahead
@@ -191,7 +191,7 @@ class Served:
         return needs | {SEEDS: (nodes, self.graph.schema.nodes[node_type])}
 
     def _ladder(self, node_type: str, depth: int, classify: bool) -> Ladder:
-        """The sizes of samples for a type: the lowest from nodes here and there, whose programs are all compiled now."""
+        """Return the sizes of samples for a type: the lowest from nodes here and there, whose programs are all compiled now."""
         key = node_type, depth, classify
         with self._lock:
             if key not in self._ladders:

@@ -1,4 +1,4 @@
-"""A run and what it left, in Python: its results, and predictions with it."""
+"""A run and its results, in Python, and predictions with it."""
 
 import base64
 import html
@@ -22,7 +22,7 @@ def _rounded(accuracy: float | None) -> float | None:
 
 
 class Trained:
-    """A run and what it left: `hetjax.train` gives it, and `Trained(workdir)` is that of a run of the command line.
+    """A run and its results: `hetjax.train` gives it, and `Trained(workdir)` is that of a run of the command line.
 
     Attributes:
       path: the folder of the run.
@@ -34,14 +34,14 @@ class Trained:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """Its results: what `summary.json` says."""
+        """The results of the run: the content of `summary.json`."""
         file = self.path / "summary.json"
         with reading(file):
             return json.loads(files.read_text(file))
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """A record per epoch, and a last one of the test nodes: what `metrics.jsonl` says."""
+        """A record per epoch, and a last one of the test nodes: the content of `metrics.jsonl`."""
         file = self.path / "metrics.jsonl"
         with reading(file):
             return [json.loads(line) for line in files.read_text(file).splitlines()]
@@ -71,7 +71,7 @@ class Trained:
         return f"test_{shown.headline}", shown.metrics[shown.headline].label
 
     def _repr_html_(self) -> str:
-        """In a notebook: the result, and the curves."""
+        """Return the result and the curves as HTML, for a notebook."""
         picture = self.path / "curves.png"
         image = ""
         if picture.exists():

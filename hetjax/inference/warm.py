@@ -35,12 +35,12 @@ GIVEN = {"neighbours": "the mean of their neighbours", "fresh": "drawn as in any
 
 
 class Warm(NamedTuple):
-    """Where a run begins.
+    """The state from which a run begins.
 
     Attributes:
-      state: at step 0, host arrays: weights and learned features of the other run, no moments of Adam.
-      chosen: which checkpoint of that run it was, in words.
-      kept, new: by type with learned features, how many of its nodes were known there, and how many not.
+      state: the state at step 0, host arrays: weights and learned features of the other run, no moments of Adam.
+      chosen: a description of the checkpoint of that run.
+      kept, new: the number of nodes that were known there, and of those that were not, by type with learned features.
     """
 
     state: TrainState
@@ -49,7 +49,7 @@ class Warm(NamedTuple):
     new: Mapping[str, int]
 
     def words(self, config: Config) -> Iterator[str]:
-        """What to say of it, line by line."""
+        """Yield the lines that describe the start."""
         yield f"weights of {config.train.init_from}, {self.chosen}"
         for node_type, kept in self.kept.items():
             new = self.new.get(node_type, 0)
@@ -58,14 +58,14 @@ class Warm(NamedTuple):
 
 
 def warm_start(config: Config, trainer: Trainer) -> Warm:
-    """What `train.init_from` gives a run.
+    """Return the start that `train.init_from` gives a run.
 
     Weights are those of the other run's best checkpoint. Learned features are found by the users' ids where both graphs have
-    them, else by the nodes' numbers. Of nodes that are new they are, as `train.init_new` says, what `carry.of_neighbours`
-    gives, or drawn as they are drawn without a warm start. Adam starts anew.
+    them, else by the nodes' numbers. Those of new nodes are, as `train.init_new` says, what `carry.of_neighbours`
+    gives, or random as they are without a warm start. Adam starts anew.
 
     Args:
-      trainer: of the run that begins.
+      trainer: the trainer of the run that begins.
 
     Raises:
       InputError: the folder is of no run, or what was learned there does not go with this run's model or graph.
@@ -90,7 +90,7 @@ def warm_start(config: Config, trainer: Trainer) -> Warm:
 
 
 def _unmoved(rows: np.ndarray) -> Table:
-    """A table of rows that Adam has not moved."""
+    """Return a table of rows that Adam has not moved."""
     return Table(rows, np.zeros_like(rows), np.zeros_like(rows), np.zeros(len(rows), np.int32))
 
 
