@@ -69,7 +69,7 @@ PLACES = {
 
 
 def __getattr__(name: str) -> object:
-    """The public face, imported when it is used, so that `hetjax.graph` and its like start without jax."""
+    """Import a public name when it is used, so that `hetjax.graph` and its like start without jax."""
     if name in CALLED:
         return import_module(f"hetjax.{name}")
     if name in PLACES:
@@ -78,5 +78,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """The public names alone; nothing is imported for them."""
+    """Return the public names alone; nothing is imported for them."""
     return sorted(__all__)

@@ -21,7 +21,7 @@ COMMANDS = {
 
 
 def usage() -> str:
-    """What `hetjax --help` prints."""
+    """Return the text that `hetjax --help` prints."""
     lines = [f"  {name:10} {words}" for name, words in COMMANDS.items()]
     return "\n".join(
         [

@@ -1,8 +1,8 @@
 """Predict with a model that was trained: `python -m hetjax.predict --workdir RUN --out FILE.parquet` (or `.csv`, or `.npy`).
 
 The weights and learnable features are those of the run's checkpoint that did best on its validation nodes, or of its last
-one where it had none; a run that was killed, or goes on, has them too. Every node of the target type is predicted from all
-of its neighbours, whatever the run was trained on; of the run's own graph, or of another store of the same node types,
+one where it had none; a run that was killed, or that goes on, has them too. Every node of the target type is predicted from all
+of its neighbours, however the run was trained; the graph is the run's own, or another store of the same node types,
 relations and features, tomorrow's say. Devices and processes share the nodes of each layer.
 """
 

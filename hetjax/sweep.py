@@ -53,8 +53,8 @@ class Run(NamedTuple):
 
     Attributes:
       point: the values of the options that are varied, by their names.
-      seed: of the run.
-      folder: that it is written to.
+      seed: the seed of the run.
+      folder: the folder that it is written to.
     """
 
     point: dict[str, str]
@@ -62,14 +62,14 @@ class Run(NamedTuple):
     folder: Path
 
     def arguments(self, file: str) -> list[str]:
-        """The command line of training."""
+        """Return the command line of training."""
         varied = [f"--{key}={value}" for key, value in self.point.items()]
         fixed = ["--config", file, "--workdir", str(self.folder), f"--train.seed={self.seed}", "--train.test=false"]
         return [*fixed, *varied]
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Train all that there is to compare, and print the table."""
+    """Train all combinations to compare, and print the table."""
     given = {"config": "the configuration of training that is varied, as `hetjax.train --config` takes it"}
     words = "Search over options of training, on the validation nodes alone."
     instances, given = parse({"": Options}, _joined(arguments), "python -m hetjax.sweep", words, given)
@@ -91,7 +91,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _joined(arguments: Sequence[str]) -> list[str]:
-    """The command line, with all that follows `--over` as one value."""
+    """Return the command line, with all that follows `--over` as one value."""
     joined, rest = [], list(arguments)
     while rest:
         argument = rest.pop(0)
@@ -104,7 +104,7 @@ def _joined(arguments: Sequence[str]) -> list[str]:
 
 
 def grid(options: Options) -> Iterator[Run]:
-    """All runs, combination by combination.
+    """Return all runs, combination by combination.
 
     Raises:
       InputError: nothing is varied, an option is varied twice, or there are too many runs.
@@ -127,7 +127,7 @@ def grid(options: Options) -> Iterator[Run]:
 
 
 def _name(point: dict[str, str]) -> str:
-    """A folder's name, one for each combination."""
+    """Return a folder's name, one for each combination."""
     whole = "_".join(f"{key.split('.')[-1]}={value}" for key, value in point.items())
     plain = re.sub(r"[^\w.=\-]", "-", whole)[:LONGEST_NAME]
     full = "_".join(f"{key}={value}" for key, value in point.items())
@@ -135,7 +135,7 @@ def _name(point: dict[str, str]) -> str:
 
 
 def trained(run: Run, file: str, config: Config) -> dict[str, Any] | None:
-    """The summary of a run, which is trained if that is not done; None: its loss was not finite.
+    """Return the summary of a run, which is trained if that is not done; None: its loss was not finite.
 
     Raises:
       InputError: it could not be trained.
@@ -156,7 +156,7 @@ def trained(run: Run, file: str, config: Config) -> dict[str, Any] | None:
 
 
 def kept(run: Run, file: str, config: Config) -> dict[str, Any]:
-    """The configuration that the run's folder has if it is of this run: with what was chosen by the graph, if that is asked for."""
+    """Return the configuration that the run's folder has if it is of this run: with the options chosen by the graph, if that is asked for."""
     if config.by_graph:
         from hetjax.recipe import compatible, recipe
 
@@ -170,7 +170,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def row(run: Run, summary: dict[str, Any] | None) -> dict[str, Any]:
-    """What the table of runs has: the quality of the best epoch on the validation nodes, by the metric of the task."""
+    """Return a run's row of the table: the quality of the best epoch on the validation nodes, by the metric of the task."""
     about = run.point | {"seed": run.seed}
     if summary is None:
         return about | {"metric": "", "validation": None, "epoch": None, "seconds": None}
@@ -185,7 +185,7 @@ def row(run: Run, summary: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def ranked(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A row per combination, the best mean first; one of which a run diverged comes last."""
+    """Return a row per combination, the best mean first; a combination of which a run diverged comes last."""
     keys = list(rows[0])[:-5]
     table = []
     for _, group in itertools.groupby(rows, lambda one: [one[key] for key in keys]):
@@ -218,7 +218,7 @@ def write(out: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def draw(table: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], out: Path) -> None:
-    """`sweep.png`: a point per run, a line per combination, the best at the top."""
+    """Draw `sweep.png`: a point per run, a line per combination, the best at the top."""
     from hetjax.results.pictures import draw_search
 
     keys = list(rows[0])[:-5]
@@ -228,7 +228,7 @@ def draw(table: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], out: P
 
 
 def _shown(table: Sequence[dict[str, Any]]) -> str:
-    """A table in columns."""
+    """Return a table in columns."""
     lines = [list(table[0]), *([_cell(value) for value in one.values()] for one in table)]
     widths = [max(len(line[n]) for line in lines) for n in range(len(lines[0]))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)

@@ -1,6 +1,6 @@
 """Train a model: `python -m hetjax.train --config FILE.yaml --workdir DIR [--section.key value ...]`.
 
-Where several processes train together each runs all of this; process 0 alone prints and writes results. Read from top to
+If several processes train together, each runs all of this; process 0 alone prints and writes results. Read from top to
 bottom: parse, prepare, loop, finish.
 """
 
@@ -100,7 +100,7 @@ def train(config: Config, path: Path, processes: ProcessGroup, ahead: Ahead | No
 def check_graph(config: Config, strategy: Strategy, path: Path) -> None:
     """Raise an InputError where the graph that a run of a folder is done on is another one now.
 
-    A store says what it holds; files of other formats are read. A generated graph depends on its options alone.
+    A store has checksums of its content; files of other formats are read. A generated graph depends on its options alone.
     """
     newest = next(Checkpoints(path / "checkpoints").newest_first(), None)
     before = newest.noted("graph", str) if newest else ""
@@ -112,7 +112,7 @@ def check_graph(config: Config, strategy: Strategy, path: Path) -> None:
 
 
 def trained(config: Config, strategy: Strategy, workdir: Workdir, processes: ProcessGroup, ahead: Ahead | None) -> dict:
-    """Train to the end, and as often from where the guard goes back to; returns the results."""
+    """Train to the end, and as often from where the guard goes back to; return the results."""
     lowered = 0
     while True:
         with contextlib.closing(prepare(config, strategy, workdir, processes, lowered, ahead)) as run:
@@ -245,7 +245,7 @@ def evaluate(
 
 
 def stack(run: Run) -> None:
-    """Weigh the outputs of the state with those of the baselines, by the validation examples, if that is asked for; process 0 keeps how."""
+    """Weight the outputs of the state with those of the baselines, by the validation examples, if that is asked for; process 0 keeps the stack."""
     examples, started = run.task.examples("validation"), time.perf_counter()
     if run.config.train.stacking and len(examples):
         outputs = run.engine.outputs(run.state, examples)
@@ -257,7 +257,7 @@ def stack(run: Run) -> None:
 
 
 def stacked(run: Run, outputs: np.ndarray | None, examples: np.ndarray) -> np.ndarray | None:
-    """Return the outputs of the test examples, or of none of them, as the run predicts them; what the model has alone is measured."""
+    """Return the outputs of the test examples, or of none of them, as the run predicts them; the quality of the model alone is measured."""
     if outputs is None or not run.stacked:
         return outputs
     run.alone = run.task.quality(outputs, examples, run.task.chosen(run.progress.best or {}))
@@ -284,14 +284,14 @@ def finish(run: Run) -> dict:
 
 
 def cached(run: Run) -> list[dict]:
-    """What the caches of all processes did."""
+    """Return the reports of the caches of all processes."""
     shares = run.processes.all_gather("cache", run.engine.cache_report())
     several = run.processes.count > 1
     return [row | ({"process": n} if several else {}) for n, share in enumerate(shares) for row in share]
 
 
 def traffic(engine: Engine) -> list[Sent]:
-    """What this process sent in a step; nothing, and a word, if that cannot be read."""
+    """Return the traffic that this process sent in a step; nothing, and a warning, if that cannot be read."""
     try:
         return engine.traffic()
     except ValueError as error:
@@ -300,7 +300,7 @@ def traffic(engine: Engine) -> list[Sent]:
 
 
 def with_upcoming(drawn: Iterable[Drawn]) -> Iterator[tuple[Drawn, Drawn | None]]:
-    """Each with the one that follows it."""
+    """Yield each batch with the one that follows it; None follows the last."""
     rest = iter(drawn)
     current = next(rest, None)
     while current is not None:
@@ -310,7 +310,7 @@ def with_upcoming(drawn: Iterable[Drawn]) -> Iterator[tuple[Drawn, Drawn | None]
 
 
 def _line(record: dict, task: Task) -> str:
-    """Return what is printed of an epoch: the metric that epochs are chosen by, and the headline."""
+    """Return the line that is printed after an epoch: the metric that epochs are chosen by, and the headline."""
     quality = {name: record.get(f"validation_{name}") for name in task.metrics}
     shown = task.shown(quality)
     names = dict.fromkeys(

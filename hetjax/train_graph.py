@@ -38,7 +38,7 @@ def train_graph(
     """Train a model on a graph, or go on where this run was left.
 
     Args:
-      graph: in memory, as `hetjax.from_arrays` and its like give it, which is written into the run's folder, so that the
+      graph: a graph in memory, as `hetjax.from_arrays` and its like give it, which is written into the run's folder, so that the
         commands know it too; or the path of a store.
       workdir: the folder of the run, as `python -m hetjax.train` writes it; None: a folder that is deleted with the object.
       options: those of the command line, by their last names (`model="hgt"`, `epochs=20`, `hidden=128`, `mode="full"`), or
@@ -80,7 +80,7 @@ def _taken_back(path: Path) -> Iterator[None]:
 
 
 def _stored(graph: HetGraph, path: Path) -> Path:
-    """The graph as a store in the run's folder; one that is there already is the same, or an InputError."""
+    """Write the graph as a store in the run's folder; one that is there already is the same, or an InputError."""
     where = path / GRAPH
     if not where.exists():
         path.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ def _config(arguments: list[str]) -> Config:
 
 
 def _arguments(options: dict[str, Any]) -> list[str]:
-    """Options as the command line has them."""
+    """Return options as the command line has them."""
     general = {name: section for name, section in SECTIONS.items() if name != "data"}
     readers = owners.sections(owners.READER)
     own = {name: section for name, section in registry.sections(None).items() if name not in readers}
@@ -135,6 +135,6 @@ def _written(value: Any) -> str:
 
 
 def _item(value: Any) -> str:
-    """An item of a list; a text that YAML would take apart is in quotes."""
+    """Return an item of a list; a text that YAML would take apart is in quotes."""
     plain = not isinstance(value, str) or re.fullmatch(r"[\w=./:+-]*", value)
     return _written(value) if plain else json.dumps(value, ensure_ascii=False)
