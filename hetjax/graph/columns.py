@@ -51,9 +51,11 @@ class Column:
         return (self.labels[ids, 0] if self.labels.ndim == 2 else self.labels[ids]) != UNLABELLED
 
     def words(self) -> str:
-        """Return what the labels are, and how many nodes each split has."""
+        """Return what the labels are, and how many nodes each split has; or that none is known."""
+        if not self.labelled(np.arange(len(self.labels))).any():
+            return "none is known"
         several = ", of which a node may have several" * (self.labels.ndim == 2)
-        what = "a number of each node" if self.numeric else f"{self.classes} classes{several}"
+        what = "a number of each node" if self.numeric else f"{self.classes} class{'es' * (self.classes > 1)}{several}"
         return f"{what}; " + ", ".join(f"{len(ids):,} {name}" for name, ids in self.splits.items())
 
 
