@@ -308,7 +308,12 @@ def _check_content(file: Path, content: Any, sections: dict[str, type]) -> None:
         content = {"": content}
     for name, keys in content.items():
         if name not in sections:
-            raise InputError(f"{file}: unknown section {name!r}{nearest(name, list(sections))}")
+            tables = (
+                "; this is a description of tables: python -m hetjax.ingest makes a graph of it"
+                if "nodes" in content
+                else ""
+            )
+            raise InputError(f"{file}: unknown section {name!r}{tables or nearest(name, list(sections))}")
         if not isinstance(keys, dict):
             raise InputError(f"{file}: section {name!r} is {keys!r}, and there should be keys")
         known = [key.name for key in fields(sections[name])]
