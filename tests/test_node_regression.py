@@ -97,7 +97,7 @@ def test_what_is_no_number_is_said():
     with pytest.raises(InputError, match="names of classes, not numbers"):
         NodeRegression(named, Config())
     with pytest.raises(InputError, match="the training nodes, .*, all have the value 7"):
-        NodeRegression(
+        NodeRegression.check(
             hetjax.from_arrays({("a", "r", "a"): ([0], [1])}, labels={"a": [7.0] * 9}, numbers=True), Config()
         )
     with pytest.raises(InputError, match="node_regression predicts them"):
@@ -157,6 +157,8 @@ def test_another_graph_is_predicted_with_its_numbers_or_without_and_not_with_cla
     unlabelled = replace(graph, labels=np.full_like(graph.labels, np.nan), splits=dict.fromkeys(graph.splits, EMPTY))
     np.testing.assert_array_equal(run.predict(graph=unlabelled).values, expected)
     assert hetjax.load(tmp_path / "run").class_names == []
+    one = replace(graph, splits={**graph.splits, "train": graph.splits["train"][:1]})
+    np.testing.assert_array_equal(run.predict(graph=one).values, expected)
     names = hetjax.from_arrays(
         dict.fromkeys(EDGES, ([0], [0])), {"paper": graph.features["paper"]}, {"paper": ["a", "b"] * 30}
     )

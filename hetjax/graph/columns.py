@@ -10,7 +10,7 @@ import numpy as np
 
 from hetjax.graph.checks import check_ids, sorted_ids, whole_numbers
 from hetjax.graph.names import Ids, Names
-from hetjax.graph.schema import Schema
+from hetjax.graph.schema import Schema, check_text
 from hetjax.system.errors import InputError, short
 
 SPLITS = ("train", "validation", "test")
@@ -66,6 +66,7 @@ def column_type(name: str) -> str:
 
 def check_name(name: str, schema: Schema, where: str) -> None:
     """Raise an InputError for the name of a column that is not `TYPE.NAME`."""
+    check_text(name)
     node_type, _, label = name.rpartition(".")
     if node_type not in schema.nodes or not label:
         types = reprlib.repr(sorted(schema.nodes))

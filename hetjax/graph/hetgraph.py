@@ -212,6 +212,9 @@ def build(
     features = {name: np.asanyarray(matrix) for name, matrix in features.items()}
     own = Column(labels, splits, schema.classes, names.classes)
     own = checked(own, schema, where, names, files)
+    check_name(f"{schema.target}.{label_name}", schema, where)
+    if f"{schema.target}.{label_name}" in columns:
+        raise InputError(f"{where}: two columns of labels are called {schema.target}.{label_name}")
     made = {}
     for name, column in columns.items():
         check_name(name, schema, where)

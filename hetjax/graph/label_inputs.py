@@ -74,6 +74,7 @@ def with_labels(graph: HetGraph, like: HetGraph | None = None) -> HetGraph:
         relations=relations,
         features={**graph.features, new: propagated(graph, along)},
         names=replace(graph.names, nodes={**graph.names.nodes, **named}),
+        columns={},
     )
 
 

@@ -77,7 +77,7 @@ class Schema:
         object.__setattr__(self, "nodes", MappingProxyType(dict(self.nodes)))
         object.__setattr__(self, "relations", tuple(Relation(*relation) for relation in self.relations))
         for name in (*self.nodes, self.target, *(part for relation in self.relations for part in relation)):
-            _check_name(name)
+            check_text(name)
         for count in (*self.nodes.values(), self.classes):
             if not isinstance(count, int | np.integer) or isinstance(count, bool):
                 raise InputError(f"the count {count!r} is {type(count).__name__}, and should be an integer")
@@ -128,7 +128,7 @@ class Schema:
         return tuple(needed)
 
 
-def _check_name(name: str) -> None:
+def check_text(name: str) -> None:
     """Raise an InputError for a name that is none, that no line could hold, or that is longer than `MOST_NAME`."""
     if not isinstance(name, str):
         raise InputError(f"the name {reprlib.repr(name)} is {type(name).__name__}, and should be a string")

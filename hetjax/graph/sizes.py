@@ -4,17 +4,17 @@ import hashlib
 import json
 import reprlib
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hetjax.graph.checks import FEATURE_TYPES
-from hetjax.graph.columns import LABEL_NAME, check_name, column_type
+from hetjax.graph.columns import LABEL_NAME, check_name
 from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.graph.schema import Relation, Schema
+from hetjax.graph.schema import MOST_CLASSES, Relation, Schema, check_text
 from hetjax.system.errors import InputError, reason, short
 
 MOST_EDGES = MOST_VALUES = 2**48  # of a relation, of a row
@@ -163,6 +163,7 @@ def from_json(description: dict, where: str) -> Sizes:
         }
         columns = {name: sizes for name, sizes in (_column(given, schema) for given in description.get("columns", []))}
         label_name = description.get("label", LABEL_NAME)
+        check_text(label_name)
         check_name(f"{schema.target}.{label_name}", schema, "label")
         if len({f"{schema.target}.{label_name}", *columns}) <= len(description.get("columns", [])):
             raise InputError("two columns of labels have one name")
@@ -177,7 +178,8 @@ def _column(given: dict, schema: Schema) -> tuple[str, ColumnSizes]:
     """Return the name of a column of labels and what is said of it, once that is checked."""
     name, sizes = given["name"], ColumnSizes(given["labels"], given["classes"], given["named"])
     check_name(name, schema, "columns")
-    replace(schema, target=column_type(name), classes=sizes.classes)  # which checks the number of classes
+    if type(sizes.classes) is not int or not 1 <= sizes.classes <= MOST_CLASSES:
+        raise InputError(f"columns: {name!r} has {short(repr(sizes.classes), 80)} classes, outside 1..{MOST_CLASSES}")
     if (
         sizes.labels not in LABELS
         or not isinstance(sizes.named, bool)

@@ -3,7 +3,7 @@
 import importlib
 
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.options import owners
+from hetjax.options import owners, renamed
 from hetjax.options.config import Config, changed
 from hetjax.system.errors import InputError, reading, short
 from hetjax.tasks.task import OPTIONS, Task
@@ -40,8 +40,9 @@ def make(config: Config, graph: HetGraph) -> Task:
       InputError: there is none of that name, an option is set that it does not have, or one does not go with the graph.
     """
     task = find(config.task.name)
+    read = {renamed.new_name(key, {}) for key in task.options}
     for section, options in owners.sections_of(config).items():
         for key, value in changed(options).items():
-            if f"{section}.{key}" in OPTIONS - task.options:
+            if f"{section}.{key}" in OPTIONS - read:
                 raise InputError(f"{section}.{key} is {value}, and task.name {config.task.name} has no such option")
     return task(graph, config)
