@@ -68,7 +68,8 @@ class HAN(Layer):
 
 
 def joined(graph: HetGraph, hops: int) -> HetGraph:
-    """The target type alone, and a relation for every metapath of at most `hops` relations from it to itself; edges have no weights."""
+    """Return the target type alone, and a relation for every metapath of at most `hops` relations from it to itself;
+    edges have no weights."""
     target, schema = graph.schema.target, graph.schema
     paths = [path for path in metapaths(schema, hops, target) if path.relations]
     relations = {

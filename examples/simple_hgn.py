@@ -79,7 +79,7 @@ class SimpleHGN(Layer):
             self.residual = None
 
     def edge_score(self, name: str) -> jax.Array:
-        """What a relation, or the loop, adds to the logits of its edges, `[1, heads]`."""
+        """Return the term of a relation, or of the loop, in the logits of its edges, `[1, heads]`."""
         return jnp.einsum("hd,hd->h", self.edge_matrix(self.edge[name]), self.edge_vector)[None]
 
     def relation(
