@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def operations(profile: jax.profiler.ProfileData) -> Iterator[tuple[str, float]]:
-    """Return names of operations, and the milliseconds that each ran, once for every time that it did."""
+    """Yield names of operations, and the milliseconds that each ran, once for every time that it did."""
     for plane in profile.planes:
         for line in plane.lines:
             for event in line.events:

@@ -420,7 +420,7 @@ def draw(made: dict, file: Path) -> None:
 
 
 def groups(sizes: argparse.Namespace) -> dict[str, Callable[[], Iterator[Operation]]]:
-    """Return the operations that take turns together."""
+    """Return functions that yield the operations that take turns together, by their names."""
     rng = np.random.default_rng(0)
 
     @functools.cache

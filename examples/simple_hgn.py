@@ -42,7 +42,8 @@ def target_scores(
 
 
 class SimpleHGN(Layer):
-    """`h_v' = elu(sum over u of a_uv W h_u + W' h_v)`, where `a` is one softmax over the in-edges of all relations and a loop (equations 4, 5 and 7).
+    """The layer `h_v' = elu(sum over u of a_uv W h_u + W' h_v)`, where `a` is one softmax over the in-edges of all
+    relations and a loop (equations 4, 5 and 7).
 
     `a_uv ~ LeakyReLU(s . W h_u + t . W h_v + e . W_r r)`, `r` being the embedding of the edge's relation, of loops one more. One `W` serves all
     types, so they need embeddings of one width: leave all features out, or set `model.input_projection`. The residual `W' h_v` is where the layer below is as wide, and in the logits,

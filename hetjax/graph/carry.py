@@ -128,7 +128,7 @@ def _joined(graph: HetGraph, node_type: str, other: str, asked: np.ndarray) -> t
 def _ends(
     graph: HetGraph, relation: Relation, node_type: str, other: str, asked: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Return the pairs of one relation, for either end that may be the requested one."""
+    """Yield the pairs of one relation, for either end that may be the requested one."""
     csc = graph.relations[relation]
     if (relation.target, relation.source) == (node_type, other):
         nodes = np.flatnonzero(asked)

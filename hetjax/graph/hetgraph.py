@@ -64,7 +64,7 @@ class HetGraph:
         return "\n".join(["HetGraph", *self.lines()])
 
     def lines(self) -> Iterator[str]:
-        """Return node types, relations and splits in words, a line each."""
+        """Yield node types, relations and splits in words, a line each."""
         for node_type, count in self.schema.nodes.items():
             matrix = self.features.get(node_type)
             has = (
@@ -84,7 +84,7 @@ class HetGraph:
             yield f"  {name}: {column.words()}"
 
     def arrays(self) -> Iterator[np.ndarray]:
-        """Return every array of the graph."""
+        """Yield every array of the graph."""
         for csc in self.relations.values():
             yield from csc.arrays.values()
         yield from self.features.values()

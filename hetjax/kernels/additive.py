@@ -27,7 +27,7 @@ def attend_additively(
     slope: float,
     keep: jax.Array | None = None,
 ) -> Attention:
-    """Attention over the edges from `S` sources to `T` targets.
+    """Return the attention over the edges from `S` sources to `T` targets.
 
     The logit of an edge from u to v is `vector[h] . LeakyReLU(keys[u, h] + queries[v, h])` per head h, and what it weighs is
     `keys[u, h]` (Brody et al., 2022, equation 7).

@@ -66,7 +66,7 @@ def attend(
     slope: float = 1.0,
     keep: jax.Array | None = None,
 ) -> Attended:
-    """Attention over the edges from `S` sources to `T` targets.
+    """Return the attention over the edges from `S` sources to `T` targets.
 
     The logit of an edge from u to v is `LeakyReLU(queries[v, h] . keys[u, h] + offsets[v, h])` per head h, its weight the
     exponential of that, and what it weighs `values[u, h]`. One row for all targets, or one head for all heads, will do.
@@ -113,7 +113,7 @@ def scores(x: jax.Array, vectors: jax.Array) -> jax.Array:
 
 @jax.custom_vjp
 def _attend(adjacency, queries, offsets, keys, values, keep, slope) -> Attended:
-    """Compute `attend`; without queries the keys are `[S, heads, 1]` and are the sources' part of the logits."""
+    """Return the result of `attend`; without queries the keys are `[S, heads, 1]` and are the sources' part of the logits."""
     return _forward(adjacency, queries, offsets, keys, values, keep, slope)[0]
 
 

@@ -23,7 +23,7 @@ def normalised_edges(relation: Relation, csc: CSC, sources: int) -> CSC:
 
 
 class GCNPropagation(Propagation):
-    """`H' = D^-1/2 (A + I) D^-1/2 H`, as equation 9 of NeutronTP's paper; with several relations their mean."""
+    """The propagation `H' = D^-1/2 (A + I) D^-1/2 H`, as equation 9 of NeutronTP's paper; with several relations their mean."""
 
     traits = Traits(reads_target=False, self_term=False, linear_fold=neighbour_sum, changed_edges=normalised_edges)
 

@@ -39,7 +39,7 @@ class Rest(nn.Module):
 
 
 class GINPropagation(Propagation):
-    """`h_v' = (1 + eps) h_v + sum over u of h_u`, which is not scaled down: it tells neighbourhoods of any size apart.
+    """The propagation `h_v' = (1 + eps) h_v + sum over u of h_u`, which is not scaled down: it tells neighbourhoods of any size apart.
 
     Attributes:
       epsilon, learn_epsilon: as of `GINLayer`.

@@ -194,7 +194,7 @@ def shared_keys_and_values(
 
 
 class HGTLayer(Layer):
-    """`h_v' = s A gelu(a) + (1 - s) h_v`: `a` attends over all in-edges of all relations, `s = sigmoid(skip)` (equation 5).
+    """The layer `h_v' = s A gelu(a) + (1 - s) h_v`: `a` attends over all in-edges of all relations, `s = sigmoid(skip)` (equation 5).
 
     Key, query, value and output (`A`) are a linear map per node type with a bias, as in the authors' code, attention,
     message and prior are per relation, `skip` is per node type. Deviations: where the embeddings below have another width

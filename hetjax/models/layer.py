@@ -120,7 +120,7 @@ class PlainLayer(Layer):
 
 
 class Finish(nn.Module):
-    """Bias or normalisation, activation, dropout and residual: how a node type's totals become embeddings.
+    """Bias or normalisation, activation, dropout and residual: the step from a node type's combined aggregates to embeddings.
 
     Attributes:
       activation: of every entry.

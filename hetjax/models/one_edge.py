@@ -1,4 +1,4 @@
-"""Attention over one edge at most: its weight is 1, whatever the logit is, as a softmax of one number is.
+"""Attention over one edge at most: its weight is 1, whatever the logit is, as a softmax of one value is.
 
 A row of a table names at most one row by a foreign key, so graphs of tables have many such relations. What an edge
 brings is its source times a matrix. Nothing is computed for its logit alone, forward or backward (in R-GAT relations

@@ -1,4 +1,4 @@
-"""Compilation of operations that a run on CPUs will call, during the work before: it takes longer than reading a small graph."""
+"""Compilation of operations that a run on CPUs will call, while it does its earlier work: it takes longer than reading a small graph."""
 
 from collections import Counter
 from collections.abc import Container, Iterable

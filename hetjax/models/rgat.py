@@ -129,7 +129,7 @@ def target_offsets(
 
 
 class RGATLayer(PlainLayer):
-    """`h_v' = elu(W_0 h_v + sum over r of the attention of relation r)`, with a bias and a `W_0` per node type.
+    """The layer `h_v' = elu(W_0 h_v + sum over r of the attention of relation r)`, with a bias and a `W_0` per node type.
 
     The aggregation is a sum that reads the target.
 

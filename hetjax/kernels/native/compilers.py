@@ -1,4 +1,4 @@
-"""Threads that have things compiled in turn, each with another process at hand, while programs are traced and compiled."""
+"""Threads that request compilations in turn, each with another process at hand, while programs are traced and compiled."""
 
 import contextlib
 import functools

@@ -50,7 +50,7 @@ def totals_of(builder: ir.IRBuilder, vectors: Sequence[ir.Value]) -> ir.Value:
     pieces = 1  # that a vector holds, of as many vectors as were given
 
     def halves(one, other, parts):
-        """Return the first halves of all parts of both, and the second."""
+        """Yield the first halves of all parts of both, and the second."""
         size = one.type.count // parts
         for first in (0, size // 2):
             yield _shuffled(
