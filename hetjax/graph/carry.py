@@ -77,7 +77,7 @@ def of_neighbours(
     """Return the features that new nodes of a type get from their neighbours: the mean over these, over edges in both directions.
 
     A neighbour of the same type that is known gives its own row; one of another type, whose features are of another space,
-    gives the mean of the known nodes of `node_type` that it is joined to. What gives nothing does not count.
+    gives the mean of the known nodes of `node_type` that it is joined to. A neighbour that gives nothing does not count.
 
     Args:
       unknown: the new nodes, int64.

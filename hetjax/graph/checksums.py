@@ -25,7 +25,7 @@ def verify(
       relations, features: whose arrays are read, if not all; labels and splits are in any case.
 
     Returns:
-      Whether there are checksums; an older store has none, and nothing of it is read.
+      True if there are checksums; an older store has none, and nothing of it is read.
 
     Raises:
       InputError: an array whose checksum is another, or that has none; or as `hetjax.graph.store.open`.

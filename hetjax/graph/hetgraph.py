@@ -188,7 +188,7 @@ def build(
       schema: what the graph is to contain.
       edges: `(source ids, target ids)` or `(source ids, target ids, weights)` per relation of the schema, all of them. They are
         asked for one relation at a time, and not kept: a mapping that reads them when asked needs no memory for all of them
-        at once. Weights are finite numbers, kept as float32. What is a `CSC` already is taken as it is.
+        at once. Weights are finite numbers, kept as float32. A `CSC` is taken unchanged.
       features, labels, splits: as in `HetGraph`; labels `[nodes, classes]` may be of any integer type or bool, splits need
         not be sorted, and one that is absent is empty.
       where: the file or folder to name in an error.

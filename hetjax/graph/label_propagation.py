@@ -24,7 +24,7 @@ AT_ONCE = 2**26  # numbers of all nodes that are held at a time
 def ways(graph: HetGraph) -> dict[str, tuple[Relation, ...]]:
     """Return sets of relations to propagate along, by name: all of them, and each alone that the target type is an end of.
 
-    A relation and its reverse are one way. Of many, those with the most edges are taken.
+    A relation and its reverse are one way. If there are many, those with the most edges are taken.
     """
     target, found = graph.schema.target, dict[str, tuple[Relation, ...]]()
     touching = [r for r, csc in graph.relations.items() if target in (r.source, r.target) and csc.edges]

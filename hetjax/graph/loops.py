@@ -9,7 +9,7 @@ from hetjax.system.compiled import compiled
 def with_loops(csc: CSC) -> CSC:
     """Return the edges of a relation from a type to itself, and one loop at every node, before its other edges.
 
-    A loop that there is already is not doubled. Of edges with weights it keeps its own, of several loops the last one's; a new
+    An existing loop is not doubled. If edges have weights, it keeps its own, and of several loops the last one's is kept; a new
     one's is 1.
 
     Args:

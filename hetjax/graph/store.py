@@ -44,7 +44,7 @@ def save(
 
     Args:
       relations, features: whose arrays are written, if not all; `schema.json` is the whole graph's all the same, and `open`
-        with these opens what there is. Of names such a store has those of the target's nodes and of the classes.
+        with these opens what there is. The names in such a store are those of the target's nodes and of the classes.
       extra: texts that are written beside, by the names of their files.
 
     Raises:

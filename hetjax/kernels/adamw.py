@@ -44,7 +44,7 @@ class AdamW(NamedTuple):
         Args:
           gradients: a tree like `params`, of the same shapes.
           state: as `init` gives it for `params`, or a step after.
-          params: float32 or float64. Of other dtypes, of several, or of more than 2,147,483,647 elements in all, optax updates.
+          params: float32 or float64. Weights of other dtypes, of several dtypes, or of more than 2,147,483,647 elements in all are updated by optax.
 
         Raises:
           ValueError: gradients or moments of other shapes than the weights.

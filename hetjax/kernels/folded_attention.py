@@ -57,8 +57,9 @@ def attend_folded(
 def _fused(adjacency: Edges, sources: jax.Array, queries: jax.Array) -> bool:
     """Return whether the products and the attention between them are one operation, forward and backward.
 
-    Of a kernel they always are: it makes logits at every edge, also where scores of the sources are counted as cheaper, because with scores the
-    rows of all targets would be stored and read again (docs/strategies/single_results.md, Parts of a step). Without one XLA makes these rows either way.
+    With a kernel they always are: it makes logits at every edge, also where scores of the sources are counted as
+    cheaper, because with scores the rows of all targets would be stored and read again
+    (docs/strategies/single_results.md, Parts of a step). Without one XLA makes these rows either way.
     """
     if type(adjacency) is not Adjacency:  # a class with a way of its own
         return False

@@ -1,7 +1,8 @@
 """Partial aggregations: elements of a commutative monoid.
 
-What a relation contributes to a node is a partial aggregate. Partial aggregates combine in any order, over relations, partitions, devices and
-hosts, and only the combined aggregate is finished into an embedding; so the place where a relation is aggregated is free to choose.
+The contribution of a relation to a node is a partial aggregate. Partial aggregates combine in any order, over
+relations, partitions, devices and hosts, and only the combined aggregate is finished into an embedding; so the place
+where a relation is aggregated is free to choose.
 """
 
 import functools

@@ -1,8 +1,9 @@
 """Decoupled models: all matrices first, node by node, and then as many rounds of aggregation (NeutronTP, section 4.1.2).
 
-`H = L dense layers of X` (equation 8), then L times `H' = fold(H)` (equation 9): what remains of a model's layer when its matrices
-are taken out. An aggregation then treats every column alone. What else the last dense layer does, its bias, normalisation, activation and
-dropout, comes after the rounds: the target's rows are whole again there, and the aggregates are not yet cut off at zero.
+`H = L dense layers of X` (equation 8), then L times `H' = fold(H)` (equation 9): what remains of a model's layer when
+its matrices are taken out. An aggregation then treats every column alone. The other parts of the last dense layer, its
+bias, normalisation, activation and dropout, come after the rounds: the target's rows are whole again there, and the
+aggregates are not yet cut off at zero.
 """
 
 from collections.abc import Callable

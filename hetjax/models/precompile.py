@@ -51,8 +51,8 @@ def before_evaluating(model: Stack, graph: HetGraph, nodes: int, sparse: Contain
     """Compile the attention of R-GAT and HGT that aggregates first, if evaluation has some: without a backward pass it
     costs less more often than in training.
 
-    The graph's sizes say so, of a graph that one process evaluates whole. What they do not say, for example how many
-    relations are aggregated together, is compiled when it is called.
+    The graph's sizes determine this, for a graph that one process evaluates whole. Operations that they do not
+    determine, for example those for relations that are aggregated together, are compiled when they are called.
 
     Args:
       nodes: of the target type, that are evaluated after an epoch.

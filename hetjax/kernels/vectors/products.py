@@ -71,7 +71,7 @@ def dots(
 
     Args:
       shape: `(heads, count, step, other_step)`.
-      ahead: the `other` of a later call. What that reads is prefetched here, a line for each vector that is multiplied: a processor has room for some two
+      ahead: the `other` of a later call. Its input is prefetched here, a line for each vector that is multiplied: a processor has room for some two
         dozen lines that it waits for, and stands still if it is asked for more at once.
     """
 
