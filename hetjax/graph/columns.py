@@ -1,4 +1,4 @@
-"""Named columns of labels: what a graph knows of the nodes of a type, of which a run predicts one."""
+"""Named columns of labels of a graph's node types, one of which a run predicts."""
 
 import reprlib
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class Column:
 
     @property
     def numeric(self) -> bool:
-        """True if labels are numbers, not classes."""
+        """Return whether labels are numbers, not classes."""
         return self.labels.dtype.kind == "f"
 
     def labelled(self, ids: np.ndarray) -> np.ndarray:
