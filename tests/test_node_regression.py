@@ -167,3 +167,25 @@ def test_another_graph_is_predicted_with_its_numbers_or_without_and_not_with_cla
     assert "not finished" not in restore(tmp_path / "run").chosen
     (tmp_path / "run" / "summary.json").unlink()
     assert "of a run that is not finished: 2 epochs so far" in restore(tmp_path / "run").chosen
+
+
+@pytest.mark.parametrize(
+    "task, message",
+    [
+        ("tests.support.odd_tasks:Lacking", "it lacks head, loss, predictions, quality, seeds, weight, which every task has"),
+        ("tests.support.odd_tasks:Misnamed", "'error' is none of its metrics rmse, mae, r2, loss"),
+    ],
+)  # fmt: skip
+def test_a_task_that_is_not_whole_is_refused_in_a_line(tmp_path, task, message):
+    with pytest.raises(InputError, match=message):
+        hetjax.train(numbers(), tmp_path / "run", task=task, epochs=1, recipe="none")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_task_whose_loss_is_negative_resumes_and_predicts(tmp_path):
+    options = {"task": "tests.support.odd_tasks:Below", "epochs": 2, "mode": "full", "layers": 1, "recipe": "none"}
+    run = hetjax.train(numbers(), tmp_path / "run", **options)
+    assert run.summary["test_loss"] < 0
+    again = hetjax.train(numbers(), tmp_path / "run", **options | {"epochs": 3})
+    records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [record["epoch"] for record in records if "epoch" in record] == [1, 2, 3] and len(again.predict().values)

@@ -45,4 +45,19 @@ def make(config: Config, graph: HetGraph) -> Task:
         for key, value in changed(options).items():
             if f"{section}.{key}" in OPTIONS - read:
                 raise InputError(f"{section}.{key} is {value}, and task.name {config.task.name} has no such option")
-    return task(graph, config)
+    place = f"task.name is {short(config.task.name)!r}"
+    if missing := sorted(task.__abstractmethods__):
+        raise InputError(f"{place}: it lacks {', '.join(missing)}, which every task has")
+    made = task(graph, config)
+    _check(made, place)
+    return made
+
+
+def _check(task: Task, place: str) -> None:
+    """Raise an InputError where a task has no root type, or names a metric that is none of its own."""
+    for name in ("roots", "outputs", "metrics", "headline", "metric", "compared_by"):
+        if not hasattr(task, name):
+            raise InputError(f"{place}: it has no {name}, which every task has")
+    for name in ("loss", *(getattr(task, name) for name in ("headline", "metric", "compared_by")), *task.beside):
+        if name not in task.metrics:
+            raise InputError(f"{place}: {name!r} is none of its metrics {', '.join(task.metrics)}")
