@@ -1,7 +1,7 @@
 """Time hetjax's sampler, or its evaluation, alone.
 
-`python benchmarks/alone.py GRAPH.npz sampling` draws batches as training does, in one thread and nothing beside it, and prints a
-JSON line with the edges that it drew in a second: drawn, renumbered, grouped by source too where a gradient needs that, and padded.
+`python benchmarks/alone.py GRAPH.npz sampling` samples batches as training does, in one thread and nothing beside it, and prints a
+JSON line with the edges that it sampled in a second: sampled, renumbered, grouped by source too where a gradient needs that, and padded.
 
 `python benchmarks/alone.py GRAPH.npz evaluation --model rgcn|rgat|hgt` computes the embeddings of all nodes of all types, layer by
 layer, from all of their neighbours, and the logits of the target type's nodes; the line has the nodes of the graph per second.
@@ -33,7 +33,7 @@ from hetjax.system.runtime import peak_memory
 
 
 def sampling(graph, config: Config, trainer, rounds: int) -> dict:
-    """Edges per second of every batch."""
+    """Return the edges per second of every batch."""
     batches = make_engine(config, graph).batches
     batches.prepare()
     batches.fit(batches.agree(batches._needs(batches.samples(0))))
@@ -52,7 +52,7 @@ def sampling(graph, config: Config, trainer, rounds: int) -> dict:
 
 
 def evaluation(graph, config: Config, trainer, rounds: int) -> dict:
-    """Nodes per second of every pass."""
+    """Return the nodes per second of every pass."""
     state = trainer.init(np.int32(0))
     features = graph.features | {t: np.asarray(table.rows) for t, table in state.tables.items()}
     evaluator = Evaluator(trainer.model, graph, config.sampling.evaluation_edges)

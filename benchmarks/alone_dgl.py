@@ -17,7 +17,7 @@ import torch.nn.functional as functional
 
 
 def read(file: str):
-    """`(nodes, edges, features, target)` of a graph file."""
+    """Return `(nodes, edges, features, target)` of a graph file."""
     with np.load(file, allow_pickle=False) as arrays:
         found = {tuple(key.split("|")): arrays[key] for key in arrays.files}
     nodes = {key[1]: int(count) for key, count in found.items() if key[0] == "nodes"}
@@ -28,7 +28,7 @@ def read(file: str):
 
 
 def sampling(graph, target: str, train, batch: int, fanout: list[int], rounds: int) -> dict:
-    """Edges per second of every batch."""
+    """Return the edges per second of every batch."""
     sampler, order = dgl.dataloading.NeighborSampler(fanout[::-1]), train[torch.randperm(len(train))]
     rates, times = [], []
     for step in range(rounds + 2):
@@ -42,7 +42,7 @@ def sampling(graph, target: str, train, batch: int, fanout: list[int], rounds: i
 
 
 def evaluation(graph, model: str, target: str, features, classes: int, hidden: int, batch: int, rounds: int) -> dict:
-    """Nodes per second of every pass."""
+    """Return the nodes per second of every pass."""
     heads, relations = 4, graph.canonical_etypes
 
     def layer(widths):

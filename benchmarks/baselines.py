@@ -1,4 +1,4 @@
-"""How long the baselines take, and how much memory.
+"""The time and the memory that the baselines take.
 
 `HETJAX_DATA=FOLDER python benchmarks/baselines.py` computes them for every graph of `evaluation.py`, each in a process of its own, and prints a table: of each graph
 the median seconds of logistic regression and of label propagation, what the latter came along, its accuracy on the validation nodes (micro-F1), and the peak of memory,
@@ -34,7 +34,7 @@ print(json.dumps(made | {"edges": graph.edges, "classes": graph.schema.classes, 
 
 
 def measured(package: Path, graph: str) -> dict:
-    """By a checkout."""
+    """Return the results of a checkout."""
     options = ["--data.format", *GRAPHS[graph], "--train.recipe", "none", "--workdir", "unused"]
     environment = os.environ | {"PYTHONPATH": str(package)}
     command = [sys.executable, "-c", RUN, *options]

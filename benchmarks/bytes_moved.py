@@ -1,4 +1,5 @@
-"""What a training step of R-GCN, R-GAT or HGT has to move and multiply, in the better order, and how fast this machine does both.
+"""The bytes and multiplications that a training step of R-GCN, R-GAT or HGT needs in the better order, and the speed of
+this machine at both.
 
 Real rows and edges are counted, padding is not, and features whole: those that are mostly zeros, which hetjax multiplies without these, take less than that. One operation comes after the other: each reads what it is given once and writes its result
 once. So the floor is the time that copying as many bytes takes, and after it a product of matrices of as many multiplications. The start of an operation, sampling, and
@@ -25,10 +26,10 @@ HEADS, LEARNABLE = 4, 64  # of attention, and how wide learnable features are: w
 
 
 class Work(NamedTuple):
-    """What an operation, or a whole step, moves and multiplies.
+    """The bytes and multiplications of an operation, or of a whole step.
 
     Attributes:
-      numbers: of `NUMBER` bytes, read and written.
+      numbers: values of `NUMBER` bytes, read and written.
       multiplications: each with an addition.
     """
 
@@ -43,7 +44,7 @@ class Work(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """What this machine does in a second: bytes of a copy, read and written; multiplications in a product of matrices."""
+    """The speed of this machine, per second: bytes of a copy, read and written; multiplications in a product of matrices."""
 
     bytes: float
     multiplications: float
@@ -72,17 +73,18 @@ class Shape(NamedTuple):
 
 
 def product(rows: float, width: int, features: int, to_rows: bool) -> Work:
-    """Rows times a matrix, there and back: the gradients of the matrix, and of the rows if they get one."""
+    """Return the work of rows times a matrix, forward and backward: with the gradients of the matrix, and of the rows if they get one."""
     return Work(rows * (width + features), rows * width * features).times(2 + to_rows)
 
 
 def visits(edges: int, width: int, rows: float, multiplied: int = 0) -> Work:
-    """Every edge reads its index and a row, and multiplies it by so many numbers a number; rows as wide are read or written beside it."""
+    """Return the work of all edges. Each reads its index and a row, and multiplies every element of the row by so many
+    values; rows as wide are read or written beside it."""
     return Work(edges * (1 + width) + rows, edges * width * multiplied)
 
 
 def rgcn(s: Shape) -> list[Work]:
-    """Both orders of a mean: folded first, and multiplied first."""
+    """Return the work of both orders of a mean: aggregated first, and multiplied first."""
     folded = visits(s.edges, s.width, s.targets * s.width) + product(s.targets, s.width, s.features, s.learned)
     if s.learned:
         folded += visits(s.edges, s.width, s.rows * s.width)
@@ -91,12 +93,12 @@ def rgcn(s: Shape) -> list[Work]:
 
 
 def softmax(s: Shape) -> Work:
-    """Logits, weights and their gradient of every edge and head, and the sums of every target."""
+    """Return the work of the logits, the weights and their gradient of every edge and head, and of the sums of every target."""
     return Work(5 * s.edges * s.heads + 6 * s.targets * s.heads)
 
 
 def rgat(s: Shape) -> list[Work]:
-    """A source's part of the logit is a number a head, computed once."""
+    """Return the work of both orders of R-GAT; a source's part of the logit is one value per head, computed once."""
     scores = visits(s.edges, s.heads, s.rows * s.heads).times(2)
     summed = s.targets * s.heads * s.width
     folded = visits(s.edges, s.width, summed, s.heads).times(2) + product(
@@ -112,7 +114,7 @@ def rgat(s: Shape) -> list[Work]:
 
 
 def hgt(s: Shape) -> list[Work]:
-    """Keys and values: of the sources as they are, or of two products with matrices."""
+    """Return the work of both orders of HGT's keys and values: of the sources without a product, or of two products with matrices."""
     summed, size = s.targets * s.heads * s.width, s.features // s.heads
     folded = visits(s.edges, s.width, summed, s.heads).times(4) + product(summed / s.width, s.width, size, True).times(
         2
@@ -129,7 +131,8 @@ ORDERS: dict[str, Callable[[Shape], list[Work]]] = {"rgcn": rgcn, "rgat": rgat, 
 
 
 def of_targets(model: str, rows: int, width: int, features: int, heads: int, learned: bool, asked: bool) -> Work:
-    """What a layer does of its targets besides their relations: queries, if any edge into them has a logit, and how their sums are finished."""
+    """Return the work of a layer on its targets besides their relations: queries, if any edge into them has a logit,
+    and the end of their sums."""
     work = Work(4 * rows * features)  # bias and activation, there and back
     if model == "hgt":
         work += product(rows, features, features, True)
@@ -141,7 +144,7 @@ def of_targets(model: str, rows: int, width: int, features: int, heads: int, lea
 def of_step(
     model: str, batch: Batch, graph: HetGraph, widths: Mapping[str, int], hidden: int, heads: int, rates: Rates
 ) -> Work:
-    """Of a step without self terms, each relation in the order that takes less by these rates.
+    """Return the work of a step without self terms, each relation in the order that takes less time at these rates.
 
     Learnable rows are taken (read and written), and updated with both moments and their count (all of them and the gradient
     read, all but it written).
@@ -178,7 +181,7 @@ def of_step(
 
 
 def floor(model: str, batch: Batch, graph: HetGraph, hidden: int) -> dict[str, float]:
-    """The least milliseconds of a step by what this machine does in a second, measured now, with what they are made of; learnable features are 64 wide."""
+    """Return the least milliseconds of a step at this machine's rates, measured now, with their parts; learnable features are 64 wide."""
     widths = {t: graph.features[t].shape[1] if t in graph.features else LEARNABLE for t in graph.schema.nodes}
     measured = rates()
     work = of_step(model, batch, graph, widths, hidden, HEADS, measured)
@@ -192,7 +195,7 @@ def floor(model: str, batch: Batch, graph: HetGraph, hidden: int) -> dict[str, f
 
 
 def counts(block: Block, graph: HetGraph) -> dict[Relation, Known | tuple[int, int, int]]:
-    """Of every relation its sources that are reached, its targets that have edges, and its edges, padding apart."""
+    """Return for every relation its sources that are reached, its targets that have edges, and its edges, without padding."""
     found: dict[Relation, Known | tuple[int, int, int]] = {}
     for relation in graph.schema.relations:
         edges = block.adjacency.get(relation.key)
@@ -202,14 +205,14 @@ def counts(block: Block, graph: HetGraph) -> dict[Relation, Known | tuple[int, i
 
 
 def alone(adjacency: Adjacency) -> tuple[int, int, int]:
-    """Of one relation's adjacency; as of `counts`."""
+    """Return the counts of one relation's adjacency, as in `counts`."""
     indptr = np.asarray(adjacency.indptr)
     edges, targets = int(indptr[-1]), int(np.sum(np.diff(indptr) > 0))
     return len(np.unique(np.asarray(adjacency.indices)[:edges])), targets, edges
 
 
 def together(group: Together) -> dict[Relation, tuple[int, int, int]]:
-    """Of relations that are folded together; as of `counts`."""
+    """Return the counts of relations that are aggregated together, as in `counts`."""
     places, many = np.arange(len(group.relations)), len(group.relations)
     relations = [bucket.relations for bucket in group.buckets]
     own, others = (np.repeat(places, np.repeat([getattr(b, end) for b in group.buckets], relations)) for end in ENDS)
@@ -224,7 +227,7 @@ def together(group: Together) -> dict[Relation, tuple[int, int, int]]:
 
 
 def rates(size: int = 2**27, repeats: int = 15) -> Rates:
-    """Of a copy of `size` bytes, and of a product of `[16384, 128]` and `[128, 64]`: the medians."""
+    """Return the rates of a copy of `size` bytes, and of a product of `[16384, 128]` and `[128, 64]`: the medians."""
     x, rows, matrix = jnp.zeros(size // NUMBER, jnp.float32), jnp.ones((16384, 128)), jnp.ones((128, 64))
     into, out = jax.jit(lambda x, out: x + 1, donate_argnums=1, keep_unused=True), [jnp.zeros_like(x)]
 

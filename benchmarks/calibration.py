@@ -1,4 +1,5 @@
-"""What this machine's operations take, beside the machine that the constants of orders are from (`hetjax/kernels/calibration.py`).
+"""The time of this machine's operations, beside that of the machine that the constants of orders are from
+(`hetjax/kernels/calibration.py`).
 
 `python benchmarks/calibration.py` measures some times over, as a run does once, writes `benchmarks/results/calibration.md`, and prints it:
 of every operation the nanoseconds, least and most, and what a run here would count with.

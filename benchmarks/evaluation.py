@@ -1,4 +1,4 @@
-"""How long an epoch trains, and how long the evaluation after it takes.
+"""The time of an epoch's training, and that of the evaluation after it.
 
 `HETJAX_DATA=FOLDER python benchmarks/evaluation.py` runs `hetjax.train` on real graphs and on synthetic ones, on the whole graph and in mini-batches, with an
 evaluation after every epoch, and prints a table: of each case the median milliseconds of both but for the first epoch's, and the peak of memory. It writes
@@ -43,7 +43,7 @@ PARTS = {"train_epoch": "training", "validate": "evaluation"}  # functions of `h
 
 
 def timed(options: list[str]) -> None:
-    """Train, and print what took how long as a line of JSON."""
+    """Train, and print the time of each part as a line of JSON."""
     from hetjax.system import runtime
 
     runtime.prepare()
@@ -67,7 +67,7 @@ def timed(options: list[str]) -> None:
 
 
 def measured(package: Path, graph: str, model: str, mode: str) -> dict:
-    """Of one run by a checkout."""
+    """Return the results of one run of a checkout."""
     with tempfile.TemporaryDirectory() as folder:
         options = ["--data.format", *GRAPHS[graph], "--model.name", model, "--sampling.mode", mode, *OPTIONS]
         options += ["--train.epochs", str(EPOCHS[mode]), "--workdir", f"{folder}/run"]

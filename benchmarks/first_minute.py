@@ -35,7 +35,7 @@ LIMIT = 1200  # seconds, after which a run counts as that long
 
 
 def given(case: str, package: Path, folder: Path) -> list[str]:
-    """The options of a case."""
+    """Return the options of a case."""
     if case in EXAMPLES:
         return ["--config", str(package / "examples" / f"{case}.yaml"), "--train.epochs", "1"]
     graph, _, model = (case, "", "") if case in ROWS else case.rpartition(" ")
@@ -47,13 +47,13 @@ def given(case: str, package: Path, folder: Path) -> list[str]:
 
 
 def worked() -> float:
-    """Seconds that processes worked which have ended."""
+    """Return the seconds of work of processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def first_record(package: Path, options: list[str], caches: Path, folder: Path) -> tuple[float, float]:
-    """Seconds until a run's first record is written, and of work until the run has ended."""
+    """Return the seconds until a run's first record is written, and the seconds of work until the run has ended."""
     command = [sys.executable, "-m", "hetjax.train", *options, "--workdir", str(folder / "run")]
     environment = os.environ | {
         "PYTHONPATH": str(package),
@@ -78,7 +78,8 @@ def first_record(package: Path, options: list[str], caches: Path, folder: Path) 
 
 
 def keep_others(caches: Path, count: int) -> None:
-    """Programs of other runs, in the folder of today's checkouts, and in that of older ones, where jax also noted when each was used."""
+    """Write programs of other runs into the folder of today's checkouts, and into that of older ones, where jax also
+    noted when each was used."""
     if not count:
         return
     for name, notes in (("programs", True), ("compiled", False)):
@@ -107,7 +108,7 @@ def table(rows: list[dict]) -> str:
 
 
 def over_cases(rows: list[dict]) -> str:
-    """A line for every package and state: the median of the cases, the least and the most, and how many are as fast as we want."""
+    """Return a line for every package and state: the median of the cases, the least and the most, and how many are as fast as we want."""
     lines = []
     for package in dict.fromkeys(row["package"] for row in rows):
         for state, wanted in STATES.items():

@@ -17,7 +17,7 @@ from hetjax.options.command_line import run_command
 
 
 def keyed(graph: HetGraph) -> HetGraph:
-    """The graph with keys; in a random order, so that no key tells a row's number."""
+    """Return the graph with keys; in a random order, so that no key tells a row's number."""
     relations, nodes = dict(graph.relations), graph.schema.nodes
     for relation in graph.schema.relations:
         edges, sources, targets = graph.relations[relation], nodes[relation.source], nodes[relation.target]

@@ -29,7 +29,7 @@ CHUNK = 2**24  # bytes that are read at a time
 
 
 def read(file: str | os.PathLike) -> HetGraph:
-    """The graph in a file; without validation or test nodes."""
+    """Return the graph in a file, without validation or test nodes."""
     try:
         with zipfile.ZipFile(file) as archive:
             found = {tuple(key.removesuffix(".npy").split("|")): _array(archive, key) for key in archive.namelist()}
@@ -47,13 +47,13 @@ def read(file: str | os.PathLike) -> HetGraph:
 
 
 def held() -> int:
-    """The most bytes of memory that this process has held: of an accelerator its own."""
+    """Return the most bytes of memory that this process has held; on an accelerator, the accelerator's bytes."""
     stats = jax.local_devices()[0].memory_stats() or {}
     return stats.get("peak_bytes_in_use") or peak_memory()
 
 
 def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
-    """An array, where jax uses it as it is, as it does a store's files: elsewhere it would make a copy, and so would numpy first."""
+    """Return an array that jax uses in place, as it does a store's files: elsewhere it would make a copy, and so would numpy first."""
     with archive.open(name) as stream:
         about = header(stream.read(LONGEST_HEADER), archive.getinfo(name).file_size, f"{archive.filename}: {name}")
         size = about.size - about.start
@@ -67,7 +67,7 @@ def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
 
 
 def write(graph: HetGraph, file: str | os.PathLike) -> None:
-    """The inverse of `read`; what is neither a node's features nor its training label is left out."""
+    """Write a graph as `read` reads it; only the nodes' features and training labels are kept."""
     arrays = {f"nodes|{name}": np.array(count) for name, count in graph.schema.nodes.items()}
     for relation, csc in graph.relations.items():
         targets = np.repeat(np.arange(len(csc.indptr) - 1, dtype=np.int32), np.diff(csc.indptr))

@@ -1,4 +1,4 @@
-"""How hetjax grows: building a store by the number of edges, and a training step by the size of its batches.
+"""The growth of hetjax's costs: of building a store with the number of edges, and of a training step with the size of its batches.
 
 `python benchmarks/growth.py --graph GRAPH.npz` measures, one thing at a time, and each in a new process:
 
@@ -50,7 +50,7 @@ MIB = 2**20
 
 
 def alone(work, *given):
-    """What a function returns that is called in a new process."""
+    """Return the result of a function that is called in a new process."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         return pool.submit(work, *given).result()
 
@@ -63,7 +63,7 @@ class EdgeFiles(UserDict):
 
 
 def memory(what: str) -> int:
-    """Bytes that this process holds now (`VmRSS`), or the most that it has held (`VmHWM`)."""
+    """Return the bytes that this process holds now (`VmRSS`), or the most that it has held (`VmHWM`)."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith(f"{what}:"))
 
@@ -87,7 +87,7 @@ def write_graph(file: Path) -> None:
 
 
 def built(folder: Path, scale: float, featured: bool, out: Path) -> dict:
-    """Build a graph of the arrays in `folder` and save it: what that takes."""
+    """Build a graph of the arrays in `folder` and save it; return the time and the memory."""
     schema, nothing = SHAPES[NAME].schema(scale), np.empty(0, np.int32)
     for relation in schema.relations:
         from_edges(nothing, nothing, schema.nodes[relation.source], 0)  # compiles for these types
@@ -123,7 +123,7 @@ def built(folder: Path, scale: float, featured: bool, out: Path) -> dict:
 
 
 def opened(path: Path) -> dict:
-    """Open a store, then read all of it: what that takes."""
+    """Open a store, then read all of it; return the time and the memory."""
     held, start = memory("VmRSS"), time.perf_counter()
     graph = store.open(path)
     done, peak = time.perf_counter(), memory("VmHWM")
@@ -247,7 +247,7 @@ def step_words(found: dict) -> str:
 
 
 def draw_stores(axis, found: dict) -> None:
-    """Seconds on the left and peak memory on the right, by edges."""
+    """Draw seconds on the left and peak memory on the right, by edges."""
     right = axis.twinx()
     for featured, color in ((True, "tab:blue"), (False, "tab:orange")):
         rows = [row for row in found["built"] if row["featured"] == featured]
@@ -263,7 +263,7 @@ def draw_stores(axis, found: dict) -> None:
 
 
 def draw_steps(axis, found: dict) -> None:
-    """Milliseconds of a step by sampled edges, and what they would be in proportion to the first."""
+    """Draw milliseconds of a step by sampled edges, and a line in proportion to the first."""
     edges, times = ([row[key] for row in found["rows"]] for key in ("edges", "ms_per_step"))
     axis.plot(edges, times, "o-", label="R-GCN")
     axis.plot(edges, [times[0] * count / edges[0] for count in edges], "k:", label="in proportion to the edges")
@@ -280,7 +280,7 @@ SHOWN = {"store": (store_words, draw_stores), "steps": (step_words, draw_steps)}
 
 
 def draw(made: dict, file: Path) -> None:
-    """A panel for each part that has been measured."""
+    """Draw a panel for each part that has been measured."""
     import matplotlib  # here, as the measured processes do without
 
     matplotlib.use("Agg")
@@ -294,7 +294,7 @@ def draw(made: dict, file: Path) -> None:
 
 
 def whole(text: str) -> int:
-    """A number from 1 up, which may be written as 1e6."""
+    """Return a number from 1 up, which may be written as 1e6."""
     number = float(text)
     if not 1 <= number < 2**53 or number != int(number):
         raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1 up")

@@ -1,4 +1,4 @@
-"""Which of XLA's operations a training step spends its time in, as jax's profiler has it.
+"""The time of a training step by kinds of XLA's operations, as jax's profiler has it.
 
 `python benchmarks/operations.py GRAPH.npz --model rgcn|rgat|hgt [--mode full]` trains steps as `step.py` or `whole_graph.py` do, and prints the median milliseconds of a
 step without the profiler; then, of `--steps` steps with it, the milliseconds a step of every kind of operation, and of the longest ones: how often a step starts it, its name and result in the compiled
@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def operations(profile: jax.profiler.ProfileData) -> Iterator[tuple[str, float]]:
-    """Names of operations, and how many milliseconds each ran, once for every time that it did."""
+    """Yield names of operations, and the milliseconds that each ran, once for every time that it did."""
     for plane in profile.planes:
         for line in plane.lines:
             for event in line.events:
@@ -90,7 +90,7 @@ def operations(profile: jax.profiler.ProfileData) -> Iterator[tuple[str, float]]
 
 
 def kind(name: str) -> str:
-    """Of an operation, by its name in the program."""
+    """Return the kind of an operation, by its name in the program."""
     return re.sub(r"[.\d]+$", "", name)
 
 

@@ -1,8 +1,9 @@
-"""Multiplying before the fold or after it: is what is chosen the faster one?
+"""A comparison of multiplying before the aggregation and after it: how often the chosen order is the faster one.
 
-`python benchmarks/orders.py` times both orders of a relation, there and back, by the models' own layers: R-GCN's mean, R-GAT's and HGT's attention.
-Shapes are drawn from a grid of rows, targets, edges a target, widths and features, with and without a gradient to the sources; `--rows` and the like give a GPU larger ones. A round takes every
-order once, so that both see the same machine; the time of an order is the least of the rounds.
+`python benchmarks/orders.py` times both orders of a relation, forward and backward, by the models' own layers: R-GCN's
+mean, R-GAT's and HGT's attention. Shapes are drawn from a grid of rows, targets, edges a target, widths and features,
+with and without a gradient to the sources; `--rows` and the like give a GPU larger ones. A round takes every order
+once, so that both see the same machine; the time of an order is the least of the rounds.
 
 Writes `benchmarks/results/orders.md`: of every model how often the choice (`hetjax/kernels/orders.py`) is within 10 % of the best, and how much longer it
 takes at the median and at worst. Of wide features: `--seed 9 --shapes 24 --rounds 2 --rows 20000 60000 150000 --targets 2000 20000 --degrees 4 16
@@ -49,7 +50,7 @@ GRID = {
 
 
 def mean(adjacency: Any, features: int) -> tuple[Callable, Callable]:
-    """R-GCN's relation: how its weights are drawn, and what it gives of them."""
+    """Return two functions for R-GCN's relation: one initialises its weights, the other aggregates with them."""
 
     def fold(weights, x, targets):
         return fold_product(adjacency, neighbour_mean, x, weights)
@@ -81,7 +82,7 @@ MODELS = {"R-GCN": (mean, 0, 1), "R-GAT": (rgat, HEADS, 1), "HGT": (hgt, HEADS, 
 
 
 def compared(model: str, shape: tuple[int, ...], learned: bool, rounds: int) -> dict[str, Any]:
-    """Milliseconds of both orders, and which is chosen."""
+    """Return the milliseconds of both orders, and the chosen one."""
     rows, targets, degree, width, features = shape
     make, heads, products = MODELS[model]
     rng = np.random.default_rng(0)
@@ -125,7 +126,7 @@ def compared(model: str, shape: tuple[int, ...], learned: bool, rounds: int) -> 
 
 
 def table(cells: list[dict[str, Any]], least: float) -> str:
-    """Of every model, of large shapes and of small ones, how good the choices are."""
+    """Return the quality of the choices, for every model, for large shapes and for small ones."""
     lines = [
         "| model | shapes | within 10 % of the best | as long as the best, median | at worst | by always the first order | by always the last |",
         "|---|---|---|---|---|---|---|",

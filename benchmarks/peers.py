@@ -55,7 +55,7 @@ GRID = (*SYNTHETIC, *REAL)
 
 
 def timed(command: list, steps: int, most: int) -> dict:
-    """What a script prints, with the most memory that its process held, unless it prints that; or why there is nothing."""
+    """Return the output of a script, with the most memory that its process held, unless it prints that; or the reason of its failure."""
     about = [*map(str, command), "--steps", str(steps)]
     given = (
         {"JAX_ENABLE_COMPILATION_CACHE": "false"}
@@ -81,7 +81,7 @@ def timed(command: list, steps: int, most: int) -> dict:
 
 @contextlib.contextmanager
 def busy(count: int) -> Iterator[None]:
-    """Have so many processes count meanwhile."""
+    """Run so many processes that count meanwhile."""
     command = [sys.executable, "-c", COUNTS, str(os.getpid())]
     with contextlib.ExitStack() as started:
         for _ in range(count):
@@ -90,14 +90,14 @@ def busy(count: int) -> Iterator[None]:
 
 
 def batch_of(graph: Path, batch: int) -> int:
-    """Seeds of a batch: so many, or a quarter of the training nodes where these are less than four such batches."""
+    """Return the seeds of a batch: so many, or a quarter of the training nodes if these are less than four such batches."""
     with np.load(graph, allow_pickle=False) as arrays:
         (key,) = (key for key in arrays.files if key.startswith("train|"))
         return max(1, min(batch, len(arrays[key]) // 4))
 
 
 def written(name: str, folder: Path) -> Path:
-    """The file of a graph of the grid, of a synthetic one, or of that name."""
+    """Return the file of a graph of the grid, of a synthetic one, or of that name."""
     if Path(name).exists():
         return Path(name)
     if name in REAL:
@@ -141,7 +141,7 @@ def rounds(options: argparse.Namespace, graph: Path) -> Iterator[dict]:
 
 
 def summed(rows: list[dict]) -> list[dict]:
-    """Of every graph, model and system the medians, and of peers how many times as long as hetjax they take."""
+    """Return the medians of every graph, model and system, and for peers how many times as long as hetjax they take."""
     made = []
     for graph, model, who in dict.fromkeys((row["graph"], row["model"], row["who"]) for row in rows):
         same = [row for row in rows if (row["graph"], row["model"]) == (graph, model)]
@@ -202,7 +202,7 @@ def table(rows: list[dict]) -> str:
 
 
 def over_graphs(rows: list[dict]) -> str:
-    """A line for every model and peer: the median of the graphs, with the least and the most."""
+    """Return a line for every model and peer: the median of the graphs, with the least and the most."""
     lines = []
     for model, who in dict.fromkeys((row["model"], row["who"]) for row in rows if "times_hetjax" in row):
         found = {
@@ -217,7 +217,7 @@ def over_graphs(rows: list[dict]) -> str:
 
 
 def draw(rows: list[dict], file: Path) -> None:
-    """How many times as long as hetjax peers take, by graph and model, with the spread of the rounds."""
+    """Draw how many times as long as hetjax peers take, by graph and model, with the spread of the rounds."""
     found = [row for row in rows if "spread" in row]
     graphs, models, peers = (list(dict.fromkeys(row[key] for row in found)) for key in ("graph", "model", "who"))
     figure, axes = pyplot.subplots(
@@ -240,7 +240,7 @@ def draw(rows: list[dict], file: Path) -> None:
 
 
 def keep(rows: list[dict], out: Path) -> None:
-    """Write the rows, and what they amount to."""
+    """Write the rows, and their summary."""
     cells = summed(rows)
     words = f"# A training step beside its peers\n\n{over_graphs(cells)}\n\n{table(cells)}\n"
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""How near the operations on a batch's edges come to the bandwidth of the memory, on whichever platform jax finds.
+"""The operations on a batch's edges beside the bandwidth of the memory, on whichever platform jax finds.
 
 `python benchmarks/segments.py` measures in one process, with random numbers from a fixed seed:
 
@@ -7,7 +7,7 @@
 2. Operations on `--edges` edges into `--targets` targets, no target having more than `--fanout`, of an ogbn-mag batch's
    size. "In place" they point anywhere in a feature matrix of `--sources` rows, `--width` wide, which gets no gradient;
    attention's queries and offsets do. "Reached" they point at `--reached` rows, `--hidden` wide, numbered as they are
-   first met, and a gradient comes back to these.
+   first met, and a gradient flows to these.
    - Sums over neighbours: the product's `neighbour_sum`; a sparse matrix (BCSR) times the rows, on a GPU by cuSPARSE;
      segment sums of sorted edges; of edges in random order; and the sum of `[targets, fanout]` rows, padded. Back, the
      first three sum over the edges grouped by source, the fourth over those in random order, the last scatters.
@@ -20,12 +20,12 @@
    From jaxlib 0.10.2 to 0.11.0 GPUs add float32 by a loop that compares and swaps, and takes 450 to 2000 times as long
    as before where many ids are equal (openxla/xla issue 46225).
 
-An operation's bytes are the same whichever way it is done, the least that have to move: 4 for every number of a row
+An operation's bytes are the same whichever way it is done, the least that have to move: 4 for every element of a row
 that is read for an edge, once per edge; of every index, once; and of every result. With E edges, T targets, S sources,
-W their width, H heads, and V the numbers of all heads' sums of one target (H W in place, W reached), as many as queries
+W their width, H heads, and V the elements of all heads' sums of one target (H W in place, W reached), as many as queries
 have:
 {formulas}
-What a way reads twice, keeps for the way back or pads is not counted; a row that many edges read is, though a cache may
+Values that a way reads twice, keeps for the backward pass or pads are not counted; a row that many edges read is, though a cache may
 have it: so a share can exceed 1.
 
 Ways of one operation first have to agree, to 1e-4 of the largest number; if two do not, the command says which and
@@ -98,7 +98,7 @@ APART, FEW, ENOUGH = 1e-4, 8, 0.02  # of two ways; distinct ids; seconds of call
 
 
 class Operation(NamedTuple):
-    """What several ways do alike, each by a call; `bytes` have to move at least."""
+    """One operation that several ways compute, each by a call; at least `bytes` have to move."""
 
     name: str
     bytes: int
@@ -109,7 +109,7 @@ class Edges(NamedTuple):
     """A relation's edges, as every way takes them.
 
     Attributes:
-      adjacency: grouped by target, and by source where a gradient comes back.
+      adjacency: grouped by target, and by source where a gradient flows to the sources.
       shuffled: targets and sources `[2, edges]`, in random order.
       padded: the sources of every target `[targets, fanout]`.
     """
@@ -134,7 +134,7 @@ def make_edges(rng: np.random.Generator, sizes: argparse.Namespace, sources: int
 
 
 def program(function: Callable, *given, plainly: bool = False, donate: tuple[int, ...] = ()) -> Callable:
-    """A compiled program; `plainly` without kernels of our own."""
+    """Return a compiled program; `plainly` without kernels of our own."""
     jax.clear_caches()
     with patch.object(platforms, "ffi_version", return_value=None) if plainly else nullcontext():
         compiled = jax.jit(function, donate_argnums=donate).lower(*given).compile()
@@ -270,7 +270,7 @@ def rows_moved(rng, sizes, matrix: jax.Array) -> Iterator[Operation]:
 
 
 def scatters(rng, sizes) -> Iterator[Operation]:
-    """Of whole numbers, whose sums are the same in float32 as in int32."""
+    """Yield scatters of whole numbers, whose sums are the same in float32 as in int32."""
     rows = rng.integers(-8, 9, (sizes.edges, sizes.hidden), dtype=np.int32)
     for name, distinct in (("all equal", 1), (f"{FEW} distinct", FEW), ("random", sizes.targets)):
         ids = rng.integers(0, min(distinct, sizes.targets), sizes.edges, dtype=np.int32)
@@ -292,7 +292,7 @@ def added(x, ids, rows, told: bool) -> Callable:
 
 @jax.jit
 def distance(found, expected) -> jax.Array:
-    """How far apart two results are, by the largest number of the second; not a number if one of them is none."""
+    """Return the distance of two results, relative to the largest value of the second; NaN if one of them is NaN."""
 
     def one(a, b):
         largest = jnp.max(jnp.where(jnp.isfinite(b), jnp.abs(b), 0), initial=0)
@@ -311,7 +311,7 @@ def check(operation: Operation) -> None:
 
 
 def seconds(calls: list[Callable], times: int = 1) -> float:
-    """Of calls in turn, the whole `times` over; results are let go, so that their memory can be taken."""
+    """Return the seconds of calls in turn, `times` over; results are released, so that their memory can be taken."""
     start = time.perf_counter()
     for _ in range(times):
         for call in calls:
@@ -322,7 +322,7 @@ def seconds(calls: list[Callable], times: int = 1) -> float:
 
 
 def measure(operations: list[Operation], sweep: Callable, repeats: int, bar: tqdm) -> list[dict]:
-    """All ways of some operations in turns."""
+    """Return the measurements of all ways of some operations, in turns."""
     for operation in operations:
         check(operation)
     ways = [(operation, name, call) for operation in operations for name, call in operation.ways.items()]
@@ -352,12 +352,12 @@ def measure(operations: list[Operation], sweep: Callable, repeats: int, bar: tqd
 
 
 def shown(rows: list[dict]) -> list[dict]:
-    """Of four figures what is a float."""
+    """Return the rows with floats rounded to four figures."""
     return [{key: float(f"{x:.4g}") if isinstance(x, float) else x for key, x in row.items()} for row in rows]
 
 
 def scatters_of(rows: list[dict]) -> dict[str, dict[str, float]]:
-    """Milliseconds of every way, by operation."""
+    """Return the milliseconds of every way, by operation."""
     made: dict[str, dict[str, float]] = {}
     for row in rows:
         made.setdefault(row["operation"], {})[row["way"]] = row["ms"]
@@ -397,7 +397,7 @@ def words(made: dict) -> str:
 
 
 def draw(made: dict, file: Path) -> None:
-    """GB/s of every way of every operation, and the bandwidth."""
+    """Draw the GB/s of every way of every operation, and the bandwidth."""
     rows = made["operations"]
     names = list(dict.fromkeys(row["operation"] for row in rows))
     ways = list(dict.fromkeys(row["way"] for row in rows))
@@ -420,7 +420,7 @@ def draw(made: dict, file: Path) -> None:
 
 
 def groups(sizes: argparse.Namespace) -> dict[str, Callable[[], Iterator[Operation]]]:
-    """What takes turns together."""
+    """Return functions that yield the operations that take turns together, by their names."""
     rng = np.random.default_rng(0)
 
     @functools.cache

@@ -1,4 +1,4 @@
-"""How long a served model takes for one node.
+"""The time in which a served model answers for one node.
 
 `python benchmarks/serving.py --workdir RUN` loads a run with `hetjax.load`, and asks for the class of random nodes of
 its target type, one at a time, each from its full neighbourhood. It times every question from the call to the answer, in
@@ -23,7 +23,7 @@ HEADER = "| graph | nodes | edges | load, s | first, ms | median, ms | 99 %, ms 
 
 
 def main() -> None:
-    """Measure as the command line says."""
+    """Measure as the command line asks."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workdir", type=Path, required=True)
     parser.add_argument("--questions", type=int, default=1000)

@@ -42,7 +42,7 @@ MODELS = {"rgcn": {}, "rgat": {"heads": 4}, "hgt": {"heads": 4}}
 
 
 def configuration(model: str, batch: int, fanout: str, hidden: int, threads: int = 0) -> Config:
-    """A model as the peers have it."""
+    """Return the configuration of a model as the peers have it."""
     own = {} if model == "hgt" else {"self_term": False}  # as the peers' R-GCN and R-GAT
     return Config(
         model=owners.made_model(name=model, hidden=hidden, feature_width=64, **own, **MODELS[model]),
@@ -142,7 +142,7 @@ def train(graph: HetGraph, options: argparse.Namespace) -> Steps:
 
 
 def milliseconds(steps: Steps) -> float:
-    """Of a step, from one batch to the next."""
+    """Return the milliseconds of a step, from one batch to the next."""
     return round(1000 * float(np.median([row["waiting"] + row["step"] for row in steps.timed])), 1)
 
 
@@ -164,7 +164,7 @@ def describe(steps: Steps, graph: HetGraph, options: argparse.Namespace) -> dict
 
 
 def beside_floor(steps: Steps, graph: HetGraph, options: argparse.Namespace) -> dict:
-    """What a step has to move and multiply, and how many times as long as that the step takes."""
+    """Return the bytes and multiplications that a step needs, and how many times as long as these the step takes."""
     alone = float(np.median(steps.alone))
     found = bytes_moved.floor(options.model, steps.batch, graph, options.hidden)
     return found | {

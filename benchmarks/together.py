@@ -1,8 +1,8 @@
-"""Milliseconds of a step by how many pairs a relation may have to be folded together with others (`models.grouping.LARGE`).
+"""Milliseconds of a step by the number of pairs up to which a relation is aggregated together with others (`models.grouping.LARGE`).
 
-`python benchmarks/together.py GRAPH ...` times the models of `step.py` on files as `graph_file.py` writes them, each limit in a process of its
-own, by turns; -1: no relations are folded together. Prints a table, and writes `benchmarks/results/together.{json,md}`: medians of `--rounds`, and
-the least and the most.
+`python benchmarks/together.py GRAPH ...` times the models of `step.py` on files as `graph_file.py` writes them, each
+limit in a process of its own, by turns; -1: no relations are aggregated together. Prints a table, and writes
+`benchmarks/results/together.{json,md}`: medians of `--rounds`, and the least and the most.
 """
 
 import argparse
@@ -48,14 +48,14 @@ def main() -> None:
 
 
 def milliseconds(graph: Path, model: str, limit: int) -> float:
-    """Of a step with nothing sampled beside it."""
+    """Return the milliseconds of a step with nothing sampled beside it."""
     command = [sys.executable, __file__, str(graph), "--model", model, "--limit", str(limit)]
     made = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(made.stdout.splitlines()[-1])["parts"]["step, nothing sampled beside it"]
 
 
 def write(found: dict[str, list[float]]) -> None:
-    """The figures, and the table of them."""
+    """Write the figures, and the table of them."""
     cells: dict[str, dict[str, list[float]]] = {}
     for name, times in found.items():
         case, limit = name.rsplit(" ", 1)

@@ -1,4 +1,4 @@
-"""Whether what makes a step fast changes what it computes: the loss of every step beside that of the plain path.
+"""A check that the optimisations of a step do not change its result: the loss of every step beside that of the plain path.
 
 `python benchmarks/unoptimised.py` trains each model for `--steps` steps, by `step.py` and by `step.py --plain`: sums over edges by
 XLA's segment sums, attention by XLA's operations, every source row multiplied by its matrix first; and by `step.py --nudge`, from
@@ -27,7 +27,7 @@ DIFFERENCES = "difference_at_the_last_step", "largest_difference", "nudged_at_th
 
 
 def trained(graph: Path, model: str, steps: int, *how: str) -> dict:
-    """What `step.py` prints."""
+    """Return the output of `step.py`."""
     about = [sys.executable, HERE / "step.py", graph, "--model", model, "--losses", steps, *how]
     process = subprocess.run(list(map(str, about)), capture_output=True, text=True)
     if process.returncode:

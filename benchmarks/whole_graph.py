@@ -30,7 +30,7 @@ WARM = 2  # epochs that are not timed
 
 
 def configuration(model: str, hidden: int, heads: int) -> Config:
-    """A model as the peers have it: of one relation as in the papers, of several with a linear head."""
+    """Return the configuration of a model as the peers have it: of one relation as in the papers, of several with a linear head."""
     own: dict = {"rgat": {"heads": heads, "self_term": False}, "rgcn": {"self_term": False}, "hgt": {"heads": heads}}
     own |= {"gcn": {"head": False}, "gat": {"head": False, "heads": heads, "output_heads": 1}}
     return Config(

@@ -14,7 +14,7 @@ from hetjax.sampling.blocks import Adjacency
 
 
 class GIN(nn.Module):
-    """`MLP(sum over the neighbours of h_u)`; the node's own part is the self term of the model."""
+    """The relation-specific aggregation `MLP(sum over the neighbours of h_u)`; the node's own part is the self term of the model."""
 
     features: int
 

@@ -33,7 +33,8 @@ ATTENTION = 128  # width of the attention over metapaths, as in the paper
 
 
 class HAN(Layer):
-    """`h_v' = sum over P of b_vP z_vP`, `z_vP` being graph attention along a metapath (equations 1 to 6), and `b_v = softmax over P of q . tanh(W z_vP + b)` (7 to 9).
+    """The layer `h_v' = sum over P of b_vP z_vP`, `z_vP` being graph attention along a metapath (equations 1 to 6), and
+    `b_v = softmax over P of q . tanh(W z_vP + b)` (7 to 9).
 
     The partial aggregate is that of a softmax, whose edges are metapaths.
 
@@ -68,7 +69,8 @@ class HAN(Layer):
 
 
 def joined(graph: HetGraph, hops: int) -> HetGraph:
-    """The target type alone, and a relation for every metapath of at most `hops` relations from it to itself; edges have no weights."""
+    """Return the target type alone, and a relation for every metapath of at most `hops` relations from it to itself;
+    edges have no weights."""
     target, schema = graph.schema.target, graph.schema
     paths = [path for path in metapaths(schema, hops, target) if path.relations]
     relations = {

@@ -1,4 +1,4 @@
-"""A training loop of your own, of the parts that `python -m hetjax.train` is made of.
+"""A training loop of your own, made of the parts of `python -m hetjax.train`.
 
     python -m examples.loop
 
@@ -14,7 +14,7 @@ from hetjax.tasks.metrics import quality
 
 
 def train(config: Config) -> list[float]:
-    """Train; returns the loss of every step."""
+    """Train; return the loss of every step."""
     graph = load(config.data)
     engine = make_engine(config, graph)  # what trains: here one device
     state, losses = engine.init(config.train.seed), []

@@ -18,13 +18,13 @@ from hetjax.sharding.strategy import Setup, Strategy
 
 
 class ReplicatedEngine(SpmdEngine):
-    """Everything lies on every device, so nothing is fetched, and all that crosses the mesh is the average."""
+    """An engine that keeps everything on every device: nothing is fetched, and only the average crosses the mesh."""
 
     batch_spec = P()
 
 
 class Replicated(Strategy):
-    """The whole batch on each of `mesh.data` devices."""
+    """A strategy that computes the whole batch on each of `mesh.data` devices."""
 
     name = "replicated"
 

@@ -42,7 +42,8 @@ def target_scores(
 
 
 class SimpleHGN(Layer):
-    """`h_v' = elu(sum over u of a_uv W h_u + W' h_v)`, where `a` is one softmax over the in-edges of all relations and a loop (equations 4, 5 and 7).
+    """The layer `h_v' = elu(sum over u of a_uv W h_u + W' h_v)`, where `a` is one softmax over the in-edges of all
+    relations and a loop (equations 4, 5 and 7).
 
     `a_uv ~ LeakyReLU(s . W h_u + t . W h_v + e . W_r r)`, `r` being the embedding of the edge's relation, of loops one more. One `W` serves all
     types, so they need embeddings of one width: leave all features out, or set `model.input_projection`. The residual `W' h_v` is where the layer below is as wide, and in the logits,
@@ -79,7 +80,7 @@ class SimpleHGN(Layer):
             self.residual = None
 
     def edge_score(self, name: str) -> jax.Array:
-        """What a relation, or the loop, adds to the logits of its edges, `[1, heads]`."""
+        """Return the term of a relation, or of the loop, in the logits of its edges, `[1, heads]`."""
         return jnp.einsum("hd,hd->h", self.edge_matrix(self.edge[name]), self.edge_vector)[None]
 
     def relation(

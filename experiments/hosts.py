@@ -28,7 +28,7 @@ POLL = 0.02  # seconds
 
 
 class Ended(NamedTuple):
-    """How a command on one host ended.
+    """The result of a command on one host.
 
     Attributes:
       status: of its exit; None if it was stopped when the time was over.
@@ -54,7 +54,7 @@ class Host(NamedTuple):
         return ["ip", "netns", "exec", self.namespace, *command]
 
     def crossed(self) -> tuple[int, int]:
-        """Bytes sent and received on the link since it was made."""
+        """Return the bytes sent and received on the link since it was made."""
         shown = subprocess.run(self.command(["cat", "/proc/net/dev"]), capture_output=True, text=True, check=True)
         (line,) = (line for line in shown.stdout.splitlines() if line.strip().startswith(f"{DEVICE}:"))
         fields = line.partition(":")[2].split()
@@ -106,7 +106,7 @@ def _connect(host: Host, bridge: str, link: str, rate: str | None, names: str) -
 
 
 def shape(rate: str) -> list[str]:
-    """How `tc` limits what a link sends."""
+    """Return the arguments of `tc` that limit a link."""
     return ["tbf", "rate", rate, "burst", "256kb", "latency", "100ms"]
 
 

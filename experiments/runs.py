@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def train(workdir: Path, example: str, options: dict[str, str]) -> dict:
-    """Train an example's configuration, or of no name none, or read what it gave before; returns its summary."""
+    """Train an example's configuration, or none for an empty name; return its summary."""
     config = ["--config", str(ROOT / "examples" / f"{example}.yaml")] if example else []
     command = [sys.executable, "-m", "hetjax.train", *config, "--workdir", str(workdir)]
     command += [f"--{key}={value}" for key, value in options.items()]
@@ -22,25 +22,26 @@ def train(workdir: Path, example: str, options: dict[str, str]) -> dict:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Of runs that differ only in their seeds, and so compile the same programs: jax keeps these in `folder/programs`."""
+    """Return the environment of runs that differ only in their seeds, and so compile the same programs: jax keeps these
+    in `folder/programs`."""
     cache = {"JAX_COMPILATION_CACHE_DIR": str(folder.absolute() / "programs")}
     return os.environ | cache | {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
 
 
 def records(workdir: Path) -> list[dict]:
-    """The lines of a run's metrics.jsonl."""
+    """Return the lines of a run's metrics.jsonl."""
     return [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
 
 
 def markdown(rows: list[dict]) -> str:
-    """A table; its heads are the rows' keys."""
+    """Return a table; its heads are the rows' keys."""
     heads = [key.replace("_", " ").replace("mib", "MiB").replace("gb", "GB") for key in rows[0]]
     cells = [[f"{one:,}" if isinstance(one, int) else str(one) for one in row.values()] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in [heads, ["---"] * len(heads), *cells])
 
 
 def read_rows(file: Path) -> list[dict]:
-    """A table that was written, all values as text; nothing, if there is none."""
+    """Return a table that was written, all values as text; nothing, if there is none."""
     if not file.exists():
         return []
     with open(file, newline="") as stream:

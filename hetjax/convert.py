@@ -51,7 +51,9 @@ def _check(path: str) -> None:
     relations, features = checksums.held(path)
     graph = store.open(path, relations, features)
     check(graph, path)
-    graph.names.check(graph.schema, path)
+    for name in (graph.target, *graph.columns):
+        of_column = graph.with_target(name)
+        of_column.names.check(of_column.schema, f"{path}: {name}" if graph.columns else path)
     verified = checksums.verify(path, relations, features)
     words = "all as they were written" if verified else "of which it has no checksums: an older hetjax wrote it"
     log.info(f"{path}: {outline(graph)}, {words}")

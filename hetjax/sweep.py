@@ -26,10 +26,10 @@ from hetjax.options.config import Config, as_dict
 from hetjax.system import durable, files, yaml_file
 from hetjax.system.errors import InputError, reading, short
 from hetjax.system.logs import hides_bar, log
+from hetjax.tasks.shown import of_summary
 from hetjax.training import run_options
 
 LONGEST_NAME, MOST_RUNS = 80, 10_000
-LOWER = ("loss",)  # metrics of which less is better
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,13 @@ def main(arguments: Sequence[str]) -> None:
     runs = list(grid(options))
     configs = [run_options.read(run.arguments(file)).config for run in runs]  # all, before any is trained
     out = Path(options.out)
-    rows = []
+    rows, lower = [], False
     for run, config in tqdm(list(zip(runs, configs)), unit="run", desc="search", disable=hides_bar()):
-        rows.append(row(run, trained(run, file, config)))
-        write(out, rows)
-    table = ranked(rows)
+        summary = trained(run, file, config)
+        rows.append(row(run, summary))
+        lower = lower or (summary is not None and not of_summary(summary).chosen_higher)
+        write(out, rows, lower)
+    table = ranked(rows, lower)
     draw(table, rows, out)
     log.info(_shown(table))
     best = runs[next(n for n, one in enumerate(rows) if all(one[k] == table[0][k] for k in runs[n].point))].point
@@ -184,7 +186,7 @@ def row(run: Run, summary: dict[str, Any] | None) -> dict[str, Any]:
     return about | {"metric": metric, "validation": value, "epoch": summary["epoch"], "seconds": summary["seconds"]}
 
 
-def ranked(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def ranked(rows: Sequence[dict[str, Any]], lower: bool = False) -> list[dict[str, Any]]:
     """Return a row per combination, the best mean first; a combination of which a run diverged comes last."""
     keys = list(rows[0])[:-5]
     table = []
@@ -198,7 +200,6 @@ def ranked(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             | {"deviation": statistics.stdev(values) if len(values) > 1 else None}
             | {"runs": len(values), "diverged": len(own) - len(values)}
         )
-    lower = any(one["metric"] in LOWER for one in table)
     return sorted(table, key=lambda one: _place(one, lower))
 
 
@@ -207,9 +208,9 @@ def _place(one: dict[str, Any], lower: bool) -> tuple:
     return one["diverged"] > 0, mean is None, 0 if mean is None else mean if lower else -mean
 
 
-def write(out: Path, rows: Sequence[dict[str, Any]]) -> None:
+def write(out: Path, rows: Sequence[dict[str, Any]], lower: bool = False) -> None:
     """Write both tables, each whole."""
-    for name, table in (("runs.csv", list(rows)), ("sweep.csv", ranked(rows))):
+    for name, table in (("runs.csv", list(rows)), ("sweep.csv", ranked(rows, lower))):
         text = io.StringIO()
         writer = csv.DictWriter(text, list(table[0]), lineterminator="\n")
         writer.writeheader()

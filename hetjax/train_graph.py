@@ -112,8 +112,11 @@ def _arguments(options: dict[str, Any]) -> list[str]:
         for name in (name for name in group if name.split(".")[1] not in taken and name != "task.name"):
             short.setdefault(name.split(".")[1], []).append(name)
     chosen = {
-        options.get(last, options.get(full, ""))
-        for last, full in (("model", "model.name"), ("strategy", "mesh.strategy"), ("task", "task.name"))
+        options.get(
+            kind.chooser.split(".")[0] if kind is not owners.STRATEGY else "strategy", options.get(kind.chooser)
+        )
+        or kind.default
+        for kind in owners.KINDS
     }
     arguments = []
     for name, value in options.items():

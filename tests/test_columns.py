@@ -1,15 +1,21 @@
 """Several columns of labels on one graph: stored, chosen by `task.target`, and each as if it were the graph's own."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import hetjax
+from hetjax import train_graph
 from hetjax.graph import checksums, store
 from hetjax.graph.columns import Column
 from hetjax.graph.hetgraph import build, check
+from hetjax.graph.label_inputs import with_labels
+from hetjax.inference.restored import restore
+from hetjax.metapaths import along_metapaths
+from hetjax.options.command_line import config_of
 from hetjax.system.errors import InputError
 
 WRITES, CITES = ("author", "writes", "paper"), ("paper", "cites", "paper")
@@ -92,6 +98,8 @@ def test_columns_are_stored_with_checksums_and_opened(tmp_path):
         ({"classes": 2}, "the last of 1 class"),
         ({"classes": 0}, "has 0 classes"),
         ({"named": "yes"}, "named true or false"),
+        ({"classes": True}, "has True classes"),
+        ({"name": "paper.\x1b[2J"}, "has '.x1b' as character"),
         ({"name": "paper.label"}, "two columns of labels have one name"),
     ],
 )
@@ -169,3 +177,54 @@ def test_build_refuses_a_column_with_a_label_beyond_its_classes():
     wrong = {"author.age": Column(np.full(AUTHORS, 7), {}, 3)}
     with pytest.raises(InputError, match="graph: author.age: label 7 of 'author' node 0 is outside 0..2"):
         build(found.schema, edges, found.features, found.labels, found.splits, columns=wrong)
+
+
+def test_a_graph_is_not_built_with_names_that_a_store_could_not_hold():
+    found = graph()
+    edges = dict(found.relations)
+    same_name = {"paper.label": Column(np.zeros(PAPERS, int), {}, 1)}
+    with pytest.raises(InputError, match="two columns of labels are called paper.label"):
+        build(found.schema, edges, found.features, found.labels, found.splits, columns=same_name)
+    with pytest.raises(InputError, match="column of labels 'paper.', and should be TYPE.NAME"):
+        graph(labels={"paper.": [0] * PAPERS}, splits=(0.6, 0.2, 0.2), numbers=False)
+
+
+def test_another_graph_is_read_by_the_name_of_the_column_that_was_trained_on(tmp_path):
+    one, other = np.arange(PAPERS) % 3, np.arange(PAPERS) % 2
+    options = {"splits": (0.6, 0.2, 0.2), "numbers": False}
+    trained = graph(labels={"paper.topic": one, "paper.venue": other}, **options)
+    store.save(trained, tmp_path / "s")
+    hetjax.train(trained, tmp_path / "run", epochs=1, mode="full", layers=1, recipe="none")
+    turned = graph(labels={"paper.venue": other, "paper.topic": one}, **options)
+    np.testing.assert_array_equal(restore(tmp_path / "run", turned).graph.labels, one)
+    with pytest.raises(InputError, match="its labels are 'paper.venue', and the run predicts 'paper.topic'"):
+        restore(tmp_path / "run", graph(labels={"paper.venue": other}, **options))
+    with pytest.raises(InputError, match="its labels are 'author.topic', and the run predicts 'paper.topic'"):
+        restore(tmp_path / "run", graph(labels={"author.topic": np.arange(AUTHORS) % 2}, **options))
+    np.testing.assert_array_equal(restore(tmp_path / "run", graph(labels={"paper": one}, **options)).graph.labels, one)
+
+
+def test_a_column_that_is_added_to_a_store_leaves_its_runs_as_they_are(tmp_path):
+    whole = graph()
+    store.save(replace(whole, columns={}), tmp_path / "s")
+    hetjax.train(tmp_path / "s", tmp_path / "run", epochs=1, mode="full", layers=1, recipe="none")
+    shutil.rmtree(tmp_path / "s")
+    store.save(whole, tmp_path / "s")
+    assert restore(tmp_path / "run").graph.target == "paper.label"
+
+
+def test_graphs_of_metapaths_and_label_inputs_are_right():
+    given = graph()
+    check(along_metapaths(given, 1))
+    check(with_labels(given))
+
+
+def test_an_option_of_a_task_that_is_not_named_is_of_the_default_one():
+    assert "--node_classification.metric=loss" in train_graph._arguments({"metric": "loss"})
+    assert "--node_regression.metric=r2" in train_graph._arguments({"metric": "r2", "task": "node_regression"})
+
+
+def test_a_run_of_numbers_of_before_is_read(tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_text("task: {name: node_regression}\ntrain: {metric: micro_f1}\n")
+    assert config_of(file).task.own["node_regression"].metric == "rmse"

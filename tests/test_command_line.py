@@ -436,6 +436,11 @@ BAD_OPTIONS = {
         "train: {learning_rat: 1}",
         "unknown key train.learning_rat; the nearest known one is train.learning_rate",
     ),
+    "tables": (
+        [],
+        "{version: gconstruct-v0.1, nodes: []}",
+        "'version'; this is a description of tables: python -m hetjax.ingest",
+    ),
     "unknown section": ([], "trian: {epochs: 1}", "unknown section 'trian'; the nearest known one is train"),
     "not a mapping": ([], "3", "int, and there should be sections"),
     "not YAML": ([], "a: [", "c.yaml: line 1, column 5: while parsing"),

@@ -555,6 +555,7 @@ def test_options_that_are_refused(options, message):
         ("edges", ["b.nt.gz", "x.zip"], "data.format is edges, and it looks like rdf .b.nt.gz. or hgb .x.zip."),
         ("store", ["raw"], "data.format is store, and it looks like ogb .raw."),
         ("igb", ["schema.json"], "data.format is igb, and it looks like store .schema.json."),
+        ("npz", ["config.yaml", "metrics.jsonl", "stacking.npz"], "is the folder of a run, and not a graph"),
         ("ogb", ["notes"], "holds no folder raw, which OGB unpacks"),
     ],
 )

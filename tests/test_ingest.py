@@ -258,6 +258,11 @@ def test_quotes_newlines_and_ids_as_they_are(folder):
         ),
         ("people.csv", PEOPLE.replace("c3", ""), "people.csv: row 3, column 'id': missing, and every node has an id"),
         ("people.csv", PEOPLE.replace("age", "years"), "people.csv: no column 'age' among id, years, town, label, day"),
+        (
+            "people.csv",
+            PEOPLE.replace("age", " age"),
+            "no column 'age' among id, age, town, label, day; the nearest is ' age'",
+        ),
         ("people.csv", PEOPLE.replace("town", "age"), "people.csv: 2 columns 'age' among"),
         ("people.csv", "", "people.csv: no header"),
         (

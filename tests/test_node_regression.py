@@ -97,7 +97,7 @@ def test_what_is_no_number_is_said():
     with pytest.raises(InputError, match="names of classes, not numbers"):
         NodeRegression(named, Config())
     with pytest.raises(InputError, match="the training nodes, .*, all have the value 7"):
-        NodeRegression(
+        NodeRegression.check(
             hetjax.from_arrays({("a", "r", "a"): ([0], [1])}, labels={"a": [7.0] * 9}, numbers=True), Config()
         )
     with pytest.raises(InputError, match="node_regression predicts them"):
@@ -157,6 +157,8 @@ def test_another_graph_is_predicted_with_its_numbers_or_without_and_not_with_cla
     unlabelled = replace(graph, labels=np.full_like(graph.labels, np.nan), splits=dict.fromkeys(graph.splits, EMPTY))
     np.testing.assert_array_equal(run.predict(graph=unlabelled).values, expected)
     assert hetjax.load(tmp_path / "run").class_names == []
+    one = replace(graph, splits={**graph.splits, "train": graph.splits["train"][:1]})
+    np.testing.assert_array_equal(run.predict(graph=one).values, expected)
     names = hetjax.from_arrays(
         dict.fromkeys(EDGES, ([0], [0])), {"paper": graph.features["paper"]}, {"paper": ["a", "b"] * 30}
     )
@@ -165,3 +167,25 @@ def test_another_graph_is_predicted_with_its_numbers_or_without_and_not_with_cla
     assert "not finished" not in restore(tmp_path / "run").chosen
     (tmp_path / "run" / "summary.json").unlink()
     assert "of a run that is not finished: 2 epochs so far" in restore(tmp_path / "run").chosen
+
+
+@pytest.mark.parametrize(
+    "task, message",
+    [
+        ("tests.support.odd_tasks:Lacking", "it lacks head, loss, predictions, quality, seeds, weight, which every task has"),
+        ("tests.support.odd_tasks:Misnamed", "'error' is none of its metrics rmse, mae, r2, loss"),
+    ],
+)  # fmt: skip
+def test_a_task_that_is_not_whole_is_refused_in_a_line(tmp_path, task, message):
+    with pytest.raises(InputError, match=message):
+        hetjax.train(numbers(), tmp_path / "run", task=task, epochs=1, recipe="none")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_task_whose_loss_is_negative_resumes_and_predicts(tmp_path):
+    options = {"task": "tests.support.odd_tasks:Below", "epochs": 2, "mode": "full", "layers": 1, "recipe": "none"}
+    run = hetjax.train(numbers(), tmp_path / "run", **options)
+    assert run.summary["test_loss"] < 0
+    again = hetjax.train(numbers(), tmp_path / "run", **options | {"epochs": 3})
+    records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [record["epoch"] for record in records if "epoch" in record] == [1, 2, 3] and len(again.predict().values)

@@ -39,7 +39,8 @@ EVENTS = {  # a key of each, and whose later entries hear of it
 
 
 def read(folder: Path, name: str) -> pa.Table:
-    """A table of the dump. What stands for a missing value is one, and so is what the end of a row lacks: some races have no sessions."""
+    """Return a table of the dump. Placeholders of missing values are missing, and so are cells that the end of a row
+    lacks: some races have no sessions."""
     padded = io.StringIO()
     with gzip.open(folder / f"{name}.csv.gz", "rt", encoding="utf-8", newline="") as stream:
         rows = csv.reader(stream)
@@ -53,7 +54,7 @@ def read(folder: Path, name: str) -> pa.Table:
 
 
 def later_entries(events: pa.Table, entries: pa.Table, key: str, owner: str) -> pa.Table:
-    """From each event to the entries of its owner in the next `NEXT` races that the owner was in.
+    """Return the edges from each event to the entries of its owner in the next `NEXT` races that the owner was in.
 
     Args:
       events, entries: with `when`, days; and `owner`.
@@ -80,7 +81,7 @@ def later_entries(events: pa.Table, entries: pa.Table, key: str, owner: str) -> 
 
 
 def tables(data: Path, folder: Path) -> None:
-    """Write what `graph.json` reads."""
+    """Write the tables that `graph.json` reads."""
     races = read(data, "races")
     days = races["date"].cast(pa.date32()).cast(pa.int32())
     when_of = pa.table(

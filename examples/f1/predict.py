@@ -1,4 +1,4 @@
-"""Train on the graph of `examples.f1.graph`, predict who will be on the podium, and say how well, beside simpler ways.
+"""Train on the graph of `examples.f1.graph`, predict who will be on the podium, and report how well, beside simpler ways.
 
     python -m examples.f1.predict --data F1 --graph stores/f1 --workdir runs/f1
 
@@ -31,7 +31,7 @@ OPTIONS = {
 
 
 def flat(graph: HetGraph, data: Path) -> np.ndarray:
-    """The table of entries, `[entries, columns]`: driver, constructor, race's year, round, circuit."""
+    """Return the table of entries, `[entries, columns]`: driver, constructor, race's year, round, circuit."""
     results, races = read(data, "results"), read(data, "races")
     place = {race: row for row, race in enumerate(races["raceId"].to_pylist())}
     rows = np.array([place[race] for race in results["raceId"].to_pylist()])
@@ -43,7 +43,7 @@ def flat(graph: HetGraph, data: Path) -> np.ndarray:
 
 
 def history(graph: HetGraph) -> np.ndarray:
-    """The means of the features of the events before each entry, NaN where there are none."""
+    """Return the means of the features of the events before each entry, NaN where there are none."""
     parts = []
     for relation, csc in graph.relations.items():
         if relation.source in EVENTS and relation.target == "entries":
@@ -55,7 +55,7 @@ def history(graph: HetGraph) -> np.ndarray:
 
 
 def boosted(table: np.ndarray, graph: HetGraph, positive: np.ndarray) -> np.ndarray:
-    """The score of every entry, by gradient boosting with early stopping on the validation nodes."""
+    """Return the score of every entry, by gradient boosting with early stopping on the validation nodes."""
     train, validation = graph.splits["train"], graph.splits["validation"]
     various = [len(np.unique(column[~np.isnan(column)])) > 1 for column in table[train].T]
     table = table[:, various]  # without columns that say nothing yet, which scikit-learn refuses

@@ -1,4 +1,4 @@
-"""What the numbers that hetjax/recipe/choices.py gives reach on the validation nodes, beside others in their place, one changed at a time.
+"""Validation results of the constants that hetjax/recipe/choices.py gives, beside others in their place, one changed at a time.
 
 `HETJAX_DATA=... python experiments/accuracy/chosen_constants.py` trains every graph of `VARIED` with the options that the graph chooses, and again with each other value of each
 option, with the same seeds, and writes `experiments/accuracy/results/chosen_constants.csv`: a row per value, with what it has on the validation
@@ -54,7 +54,7 @@ VARIED = {
 
 
 def reached(graph: str, key: str, value: str, seed: int, folder: Path) -> tuple[str, float]:
-    """The metric that the epoch was chosen by, and what it was on the validation nodes then, in per cent."""
+    """Return the metric that the epoch was chosen by, and its value on the validation nodes then, in per cent."""
     options = given(graph, seed, folder) | {"train.recipe": "graph", "train.stacking": "false", "train.test": "false"}
     options |= {key: value} if key else {}
     workdir = folder / f"{graph}_{key}_{value}_{seed}".replace(" ", "_")
@@ -86,7 +86,7 @@ def main() -> None:
 
 
 def row(graph: str, pair: tuple[str, str], found: list[tuple[str, float]], chosen: list[tuple[str, float]]) -> dict:
-    """Of one value: the mean over seeds, and what it has more than the chosen one in the mean, the least and the most."""
+    """Return the row of one value: the mean over seeds, and the mean, least and largest difference to the chosen value."""
     values = [value for _, value in found]
     more = [value - other for value, (_, other) in zip(values, chosen)]
     return {

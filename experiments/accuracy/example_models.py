@@ -28,12 +28,12 @@ HOPS = {"dblp": 4, "imdb": 2}  # of HAN's metapaths
 
 
 def example(model: str, graph: str) -> str:
-    """The name of a recipe in `examples/`."""
+    """Return the name of a recipe in `examples/`."""
     return f"{graph}_{model.lower().replace('-', '_')}"
 
 
 def options(model: str, graph: str, seed: int, folder: Path) -> dict[str, str]:
-    """Of a run, besides the example's."""
+    """Return the options of a run, besides the example's."""
     seeded = {"hgb.split_seed": str(seed)}
     if model == "Simple-HGN":
         return seeded
@@ -58,7 +58,7 @@ def run(model: str, graph: str, seed: int, folder: Path, more: dict[str, str]) -
 
 
 def table(file: Path) -> str:
-    """Mean and sample standard deviation of each model on each graph."""
+    """Return the mean and sample standard deviation of each model on each graph."""
     lines = []
     for (model, graph), published in PUBLISHED.items():
         rows = read_rows(file)

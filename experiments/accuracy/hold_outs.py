@@ -39,7 +39,7 @@ def none_held_out(data: Data) -> dict:
 
 
 def curves(config: Config, graphs: list, every: int, bar: tqdm) -> np.ndarray:
-    """Validation micro-F1 every so many epochs, `[graphs, evaluations]`."""
+    """Return the validation micro-F1 every so many epochs, `[graphs, evaluations]`."""
     trainer = setup(config, graphs[0]).trainer
     init, step = jax.jit(trainer.init), jax.jit(trainer.step, donate_argnums=0)
     apply = jax.jit(trainer.model.apply)
@@ -60,7 +60,7 @@ def curves(config: Config, graphs: list, every: int, bar: tqdm) -> np.ndarray:
 
 
 def divided(graph: HetGraph, fraction: float, division: int) -> HetGraph:
-    """The graph with a share of its training nodes held out."""
+    """Return the graph with a share of its training nodes held out."""
     train, validation = hold_out(graph.splits["train"], fraction, division)
     return replace(graph, splits=graph.splits | {"train": train, "validation": validation})
 
@@ -115,7 +115,7 @@ def main() -> None:
 
 
 def append(file: Path, row: dict) -> None:
-    """One more line, and the header before the first."""
+    """Append a line, and the header before the first."""
     file.parent.mkdir(parents=True, exist_ok=True)
     new = not file.exists()
     with open(file, "a", newline="") as stream:

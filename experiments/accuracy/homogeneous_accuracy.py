@@ -78,7 +78,7 @@ DECOUPLED = {"model.decoupled": "true"}
 
 
 def cited(graph: str, split: str, gcn: str = "", gat: str = "") -> dict[Key, Row]:
-    """The five models on a citation graph, by the recipes of the papers of GCN and GAT."""
+    """Return the five models on a citation graph, by the recipes of the papers of GCN and GAT."""
     return {
         (graph, split, "GCN"): Row(f"{graph}_gcn", {}, gcn),
         (graph, split, "GraphSAGE"): Row(f"{graph}_gcn", SAGE),
@@ -118,7 +118,7 @@ LEFT_OUT = (
 
 
 def configuration(row: Row, split: str, run: int, more: list[str]) -> Config:
-    """Of one run."""
+    """Return the configuration of one run."""
     options = row.options | SPLITS[split](run) | {"train.seed": str(run)}
     given = [f"--config={ROOT / 'examples' / row.example}.yaml", *(f"--{k}={v}" for k, v in options.items()), *more]
     made, _ = parse(SECTIONS | sections(None), given, "homogeneous_accuracy", "", {})
@@ -126,7 +126,7 @@ def configuration(row: Row, split: str, run: int, more: list[str]) -> Config:
 
 
 class Trained:
-    """Trains the runs of one row; they differ in seeds and splits alone, so programs are compiled once."""
+    """A trainer of the runs of one row; they differ in seeds and splits alone, so programs are compiled once."""
 
     def __init__(self, config: Config, graph: HetGraph):
         self.trainer = setup(config, graph).trainer
@@ -137,7 +137,7 @@ class Trained:
         self.static = features.static
 
     def run(self, config: Config, graph: HetGraph) -> dict[str, Any]:
-        """Train, and score the epoch that validation picks; returns the row of the table."""
+        """Train, and score the epoch that validation picks; return the row of the table."""
         metric = owners.own(config.task, "node_classification").metric
         options, done, test, started = config.train, Progress(), {}, time.perf_counter()
         batch = of_all_nodes(make_engine(config, replace(graph, features=self.small(graph))))
@@ -165,18 +165,18 @@ class Trained:
 
     @staticmethod
     def small(graph: HetGraph) -> dict[str, np.ndarray]:
-        """Features of the same widths without rows' memory: batches of the whole graph do not hold them."""
+        """Return features of the same widths without rows' memory: batches of the whole graph do not hold them."""
         return {t: np.broadcast_to(np.float32(0), x.shape) for t, x in graph.features.items()}
 
 
 def scores(logits: np.ndarray, graph: HetGraph, split: str) -> dict[str, Any]:
-    """The quality on the nodes of a split."""
+    """Return the quality on the nodes of a split."""
     ids = graph.splits[split]
     return metrics.quality(logits[ids], graph.labels[ids])
 
 
 def trained(key: Key, row: Row, runs: list[int], more: list[str], bar: tqdm) -> Iterator[dict[str, Any]]:
-    """Some runs of a row, one after the other."""
+    """Yield some runs of a row, one after the other."""
     graph, last, made = None, None, None
     for run in runs:
         config = configuration(row, key[1], run, more)
@@ -190,7 +190,7 @@ def trained(key: Key, row: Row, runs: list[int], more: list[str], bar: tqdm) -> 
 
 
 def table(file: Path) -> str:
-    """A Markdown table: mean and sample standard deviation, in the order of `ROWS`."""
+    """Return a Markdown table: mean and sample standard deviation, in the order of `ROWS`."""
     lines = ["| graph | split | model | runs | test (%) | published (%) | weights |", "|---|---|---|---|---|---|---|"]
     for key, found in written(ROWS, file).items():
         test = percent(found)
@@ -207,7 +207,7 @@ def table(file: Path) -> str:
 
 
 def written(rows: Mapping[Key, Row], file: Path) -> dict[Key, list[dict]]:
-    """The runs that a file has of each row, in the order of the rows; of none nothing."""
+    """Return the runs that a file has of each row, in the order of the rows; rows without runs are left out."""
     lines = read_rows(file)
     found = {key: [line for line in lines if tuple(line[name] for name in KEYS[:3]) == key] for key in rows}
     return {key: runs for key, runs in found.items() if runs}
@@ -218,7 +218,7 @@ def percent(runs: list[dict]) -> list[float]:
 
 
 def complete(rows: Mapping[Key, Row], file: Path, about: str | None) -> Path:
-    """Train what a file has not of some rows, by the options of the command line; returns the file.
+    """Train the runs of some rows that a file lacks, by the options of the command line; return the file.
 
     Args:
       file: by default.

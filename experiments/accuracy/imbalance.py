@@ -1,4 +1,5 @@
-"""What class weights, stacking and the metric do where one class is rare: test results of a generated graph with 7 % of its nodes in the rare class.
+"""The effect of class weights, stacking and the metric where one class is rare: test results of a generated graph with
+7 % of its nodes in the rare class.
 
 `python experiments/accuracy/imbalance.py` draws the graph for each of `--seeds`, trains it with each of `CASES`, everything else chosen by the graph, and writes
 `experiments/accuracy/results/imbalance.csv`: precision, recall and F1 of the rare class at the class that is predicted, accuracy, and the areas under
@@ -33,7 +34,7 @@ SCORES = "recall", "precision", "f1", "accuracy", "roc_auc", "average_precision"
 
 
 def run(case: str, seed: int, folder: Path) -> dict:
-    """Train once, and measure what is predicted of the test nodes."""
+    """Train once, and measure the predictions of the test nodes."""
     graph, where, workdir = made(KIND, seed), folder / f"graph_{seed}", folder / f"{case} {seed}"
     if not where.exists():
         store.save(graph, where)
@@ -47,7 +48,7 @@ def run(case: str, seed: int, folder: Path) -> dict:
 
 
 def table(rows: list[dict]) -> list[dict]:
-    """Means over the seeds, in per cent."""
+    """Return the means over the seeds, in per cent."""
     kept = []
     for case in CASES:
         some = [row for row in rows if row["case"] == case]

@@ -1,4 +1,4 @@
-"""What training reaches where nothing is given but the graph, beside published figures and beside the baselines of every run.
+"""Results of training where nothing is given but the graph, beside published figures and beside the baselines of every run.
 
 `HETJAX_DATA=... python experiments/accuracy/no_options.py` trains every graph of its table, 5 seeds each, by `python -m hetjax.train
 --data.format ... --data.path ... --train.seed N`, and writes `experiments/accuracy/results/no_options.csv` after every run, and the table.
@@ -66,7 +66,7 @@ ROWS = {
 
 
 def yelp(folder: Path) -> Path:
-    """The store of the Yelp subset, whose arrays are in no format that hetjax reads."""
+    """Return the store of the Yelp subset, whose arrays are in no format that hetjax reads."""
     where = folder / "yelp"
     if not where.exists():
         arrays = np.load(Path(os.environ["HETJAX_DATA"]) / "yelp_hgsl" / "yelp.npz")
@@ -82,7 +82,7 @@ def yelp(folder: Path) -> Path:
 
 
 def given(name: str, seed: int, folder: Path) -> dict[str, str]:
-    """The options that a run has: the graph, and what a seed decides."""
+    """Return the options of a run: the graph, and those that a seed decides."""
     row = ROWS[name]
     if row.options["data.format"] == "store":
         return row.options | {"train.seed": str(seed), "data.path": str(yelp(folder).absolute())}
@@ -111,7 +111,7 @@ def run(name: str, seed: int, folder: Path, more: list[str]) -> dict:
 
 
 def cost(name: str, folder: Path) -> dict:
-    """What choosing a graph's options adds, in seconds of the processor, beside the median of its trainings' seconds.
+    """Return the seconds of the processor that choosing a graph's options adds, beside the median of its trainings' seconds.
 
     That is all that choosing does, but for what is not done again later: baselines that are looked at are those of the summary, and features that are
     normalised for them are those that are trained on. Nor is the import of what trains, and of what the baselines are computed with, a cost of choosing.
@@ -128,7 +128,7 @@ def cost(name: str, folder: Path) -> dict:
     read, spent = time.process_time(), dict.fromkeys(("baselines", "normalised"), 0.0)
 
     def timed(module: Any, function: str) -> Any:
-        """The module's function, whose seconds are added to `spent`."""
+        """Return a patch of the module's function that adds its seconds to `spent`."""
         plain = getattr(module, function)
 
         def call(*given: Any, **named: Any) -> Any:
@@ -156,12 +156,12 @@ def cost(name: str, folder: Path) -> dict:
 
 
 def alone(row: dict) -> float:
-    """What the model has alone; a row without that is of a run without stacking."""
+    """Return the result of the model alone; a row without it is of a run without stacking."""
     return float(row.get("alone") or row["test"])
 
 
 def gains(without: Path, with_labels: Path) -> str:
-    """What label inputs win, in points, seed by seed, for models alone, without stacking: mean and sample standard deviation."""
+    """Return the gain of label inputs, in points, seed by seed, for models alone, without stacking: mean and sample standard deviation."""
     plain = {(row["graph"], row["seed"]): alone(row) for row in read_rows(without)}
     lines = []
     for name in ROWS:
@@ -175,7 +175,7 @@ def gains(without: Path, with_labels: Path) -> str:
 
 
 def table(file: Path) -> str:
-    """Mean and sample standard deviation of every graph."""
+    """Return the mean and sample standard deviation of every graph."""
     written, lines = read_rows(file), []
     for name, row in ROWS.items():
         found = [line for line in written if line["graph"] == name]

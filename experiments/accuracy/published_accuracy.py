@@ -79,7 +79,7 @@ def scores(runs: list[dict]) -> list[float]:
 
 
 def table(results: dict[str, list[dict]]) -> str:
-    """A Markdown table: mean, sample standard deviation and every run."""
+    """Return a Markdown table: mean, sample standard deviation and every run."""
     lines = [
         "| graph, model | test micro-F1, mean ± standard deviation (%) | every run | macro-F1 (%) | published"
         " | weights + learnable features | seconds a run | peak MiB |",
@@ -103,7 +103,7 @@ def table(results: dict[str, list[dict]]) -> str:
 
 
 def draw(results: dict[str, list[dict]], file: Path) -> None:
-    """Every run as a dot, the mean as a bar, the published figure as a line."""
+    """Draw every run as a dot, the mean as a bar, the published figure as a line."""
     figure, axis = pyplot.subplots(figsize=(10, 0.45 * len(results) + 1.5), layout="constrained")
     for place, (name, runs) in enumerate(results.items()):
         found, (published, _) = scores(runs), ROWS[name].published
@@ -120,7 +120,7 @@ def draw(results: dict[str, list[dict]], file: Path) -> None:
 
 
 def read(out: Path) -> dict[str, list[dict]]:
-    """The runs of every row that were written before."""
+    """Return the runs of every row that were written before."""
     results: dict[str, list[dict]] = {}
     file = out / "published_accuracy.csv"
     if file.exists():
@@ -133,7 +133,7 @@ def read(out: Path) -> dict[str, list[dict]]:
 
 
 def write(found: dict[str, list[dict]], out: Path) -> None:
-    """The table in its three forms, in the order of `ROWS`."""
+    """Write the table in its three forms, in the order of `ROWS`."""
     out.mkdir(parents=True, exist_ok=True)
     results = {name: found[name] for name in ROWS if name in found}
     with open(out / "published_accuracy.csv", "w", newline="") as stream:

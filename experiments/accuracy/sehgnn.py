@@ -35,7 +35,7 @@ PUBLISHED = {"dblp": ("95.42 / 95.06", "HGB DBLP"), "imdb": ("69.17 / 67.11", "H
 
 
 def convert(out: Path, **options: object) -> tuple[float, float]:
-    """Make a store; seconds of the processor, and MiB that the process had at most."""
+    """Make a store; return the seconds of the processor, and the MiB that the process had at most."""
     command = [sys.executable, "-m", "hetjax.convert", "--out", str(out)]
     command += [f"--data.{key}={value}" for key, value in options.items()]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=ROOT, env=environment(out.parent))
@@ -46,17 +46,17 @@ def convert(out: Path, **options: object) -> tuple[float, float]:
 
 
 def size(store: Path) -> int:
-    """MiB of all arrays of a store."""
+    """Return the MiB of all arrays of a store."""
     return round(sum(file.stat().st_size for file in store.glob("*.npy")) / 2**20)
 
 
 def recipe(name: str) -> dict[str, object]:
-    """What an example makes of its graph, and where that is."""
+    """Return the section `data` of an example: its graph, the metapaths, and the place of the graph."""
     return yaml.safe_load((ROOT / "examples" / f"{name}_sehgnn.yaml").read_text())["data"]
 
 
 def precompute(folder: Path) -> None:
-    """Measure what the means along metapaths take, of every graph once."""
+    """Measure the cost of the means along metapaths, of every graph once."""
     rows: dict[str, dict[str, object]] = {name: recipe(name) for name in PUBLISHED}
     for scale, hops in [*((scale, 2) for scale in SCALES), (SCALES[0], 4)]:
         made = {"metapath_hops": 2, "metapath_label_hops": hops}
@@ -72,7 +72,7 @@ def precompute(folder: Path) -> None:
 
 
 def best_loss(workdir: Path, epoch: int) -> float:
-    """The loss on the validation nodes, of the epoch that was chosen."""
+    """Return the loss on the validation nodes, of the epoch that was chosen."""
     return next(round(row["validation_loss"], 4) for row in records(workdir) if row.get("epoch") == epoch)
 
 
@@ -96,7 +96,7 @@ def run(name: str, seed: int, folder: Path, more: dict[str, str]) -> dict:
 
 
 def table(file: Path) -> str:
-    """Mean and sample standard deviation of each graph."""
+    """Return the mean and sample standard deviation of each graph."""
     lines = []
     written = read_rows(file)
     for name, norm in dict.fromkeys((row["graph"], row["metapath_norm"]) for row in written):

@@ -37,7 +37,7 @@ FRACTION = 0.2
 
 
 class Divisions:
-    """The graph of each division, with metapaths, and what baselines say of its held-out nodes; means of features are computed once."""
+    """The graph of each division, with metapaths, and the baselines of its held-out nodes; means of features are computed once."""
 
     def __init__(self, count: int, data: Data):
         self.plain = load(replace(without_metapaths(data), validation_fraction=0, normalize_features="none"))
@@ -46,7 +46,7 @@ class Divisions:
         self.data: Data | None = None
 
     def graphs(self, data: Data) -> list[HetGraph]:
-        """Of the training and held-out nodes alone."""
+        """Return the graphs of the training and held-out nodes alone."""
         if self.data != data:
             self.data, ids = data, self.plain.splits["train"]
             made_once = made(self.plain, replace(data, metapath_label_hops=0))
@@ -63,7 +63,7 @@ class Divisions:
 
 
 def _rows(graph: HetGraph, ids: np.ndarray, features: dict[str, np.ndarray]) -> HetGraph:
-    """Some nodes of the target of a graph of metapaths, and of the types that have a node for each of them."""
+    """Return some target nodes of a graph of metapaths, and the nodes of the types that have one for each of them."""
     own, relations = {graph.schema.target, *features}, {}
     for relation, csc in graph.relations.items():
         starts, stops = csc.indptr[ids], csc.indptr[ids + 1]
@@ -92,7 +92,7 @@ def _rows(graph: HetGraph, ids: np.ndarray, features: dict[str, np.ndarray]) -> 
 
 
 def curves(config: Config, graphs: list[HetGraph]) -> Iterator[np.ndarray]:
-    """Of each graph the logits of the held-out nodes at every evaluation, `[evaluations, nodes, classes]`."""
+    """Yield for each graph the logits of the held-out nodes at every evaluation, `[evaluations, nodes, classes]`."""
     trainer = setup(config, graphs[0]).trainer
     init, step = jax.jit(trainer.init), jax.jit(trainer.step, donate_argnums=0)
     apply = jax.jit(trainer.model.apply)
@@ -112,7 +112,8 @@ def curves(config: Config, graphs: list[HetGraph]) -> Iterator[np.ndarray]:
 def measured(
     logits: np.ndarray, graph: HetGraph, found: dict, metric: str
 ) -> tuple[list[float], list[float], list[float]]:
-    """Micro-F1 of each half of the held-out nodes, stacked and alone, by what the other half chooses; the loss at every evaluation."""
+    """Return the micro-F1 of each half of the held-out nodes, stacked and alone, by the choice of the other half; and
+    the loss at every evaluation."""
     held = graph.splits["validation"]
     labels, stacked, alone = graph.labels[held], [], []
     order = np.random.default_rng(0).permutation(len(held))

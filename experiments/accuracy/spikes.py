@@ -1,4 +1,5 @@
-"""What becomes of features that nobody scaled and of a learning rate that is far too high: the nine graphs of `no_options.py`, with nothing else given.
+"""The effect of features that nobody scaled and of a learning rate that is far too high: the nine graphs of
+`no_options.py`, with nothing else given.
 
 `HETJAX_DATA=... python experiments/accuracy/spikes.py` trains each with its features times 1000, if it has any, and at a rate of 10, and writes `experiments/accuracy/results/spikes.csv` after every run:
 the exit status, the last of what was said that names the learning rate, what the run has on the test nodes, the best baseline there, how often the guard lowered the rate, and whether
@@ -35,7 +36,7 @@ NAMED = "train.learning_rate"  # by what is said of it
 
 
 def stored(name: str, factor: int, folder: Path) -> Path:
-    """The store of a graph whose features are so many times as large."""
+    """Return the store of a graph whose features are so many times as large."""
     where = folder / f"{name} {factor}"
     if not where.exists():
         options = {key.partition(".")[2]: value for key, value in ROWS[name].options.items()}
@@ -48,7 +49,7 @@ def stored(name: str, factor: int, folder: Path) -> Path:
 
 
 def finite(value: object) -> bool:
-    """Whether no number in it is infinite or none."""
+    """Return whether all numbers in a value are finite."""
     if isinstance(value, dict | list):
         return all(map(finite, value.values() if isinstance(value, dict) else value))
     return not isinstance(value, float) or math.isfinite(value)

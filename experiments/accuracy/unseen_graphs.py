@@ -1,4 +1,5 @@
-"""What training reaches where nothing is given but the graph, on generated graphs of kinds that no rule was made for, beside the best baseline.
+"""Results of training where nothing is given but the graph, on generated graphs of kinds that no rule was made for,
+beside the best baseline.
 
 `python experiments/accuracy/unseen_graphs.py` makes every graph of `unseen_kinds.KINDS`, trains it by `python -m hetjax.train --data.format store --data.path ...
 --train.seed N`, and writes `experiments/accuracy/results/unseen_graphs.csv` after every run, and the table. A seed draws another graph and other weights. Of those
@@ -39,7 +40,7 @@ def run(name: str, seed: int, folder: Path, more: list[str]) -> dict:
 
 
 def table(file: Path) -> str:
-    """Mean, and the worst distance to the best baseline, of every graph."""
+    """Return the mean, and the worst distance to the best baseline, of every graph."""
     lines = []
     for name in KINDS:
         rows = [row for row in read_rows(file) if row["graph"] == name]

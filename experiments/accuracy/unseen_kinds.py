@@ -1,4 +1,4 @@
-"""Generated graphs of kinds that no rule was made for: which things tell the labels of the nodes, and which say nothing.
+"""Generated graphs of kinds that no rule was made for: the kinds differ in the sources of information on the labels.
 
 A `Kind` says what edges and features know of the classes. `made` draws a graph of it: the nodes to classify are of type `node`, the nodes of other types
 have classes too, which nobody is told.
@@ -94,7 +94,8 @@ KINDS = {
 
 
 def partners(rng: np.random.Generator, kind: tuple, one: np.ndarray, two: np.ndarray) -> np.ndarray:
-    """Edges `[2, len(one) * degree]` from nodes of classes `one` to some of classes `two`; `kind` is `(follows, turned, classes, degree)`."""
+    """Return edges `[2, len(one) * degree]` from nodes of classes `one` to some of classes `two`; `kind` is `(follows,
+    turned, classes, degree)`."""
     follows, turned, count, degree = kind
     sources = np.repeat(np.arange(len(one)), degree)
     targets = rng.integers(0, len(two), len(sources))
@@ -106,7 +107,7 @@ def partners(rng: np.random.Generator, kind: tuple, one: np.ndarray, two: np.nda
 
 
 def features_of(rng: np.random.Generator, kind: str, classes: np.ndarray, count: int) -> np.ndarray | None:
-    """Features of some nodes, or None.
+    """Return features of some nodes, or None.
 
     Args:
       kind: `none`; `noise`, two columns of any size; `words`, columns of 0 and 1, of which each class has some that are more often its own; `few words`, which
@@ -137,7 +138,7 @@ def features_of(rng: np.random.Generator, kind: str, classes: np.ndarray, count:
 
 
 def made(kind: Kind, seed: int) -> HetGraph:
-    """A graph of a kind."""
+    """Return a graph of a kind."""
     rng, count = np.random.default_rng(seed), len(kind.shares)
     classes = rng.choice(count, kind.nodes, p=kind.shares)
     if kind.per_class:

@@ -4,8 +4,9 @@
 with its nodes' neighbours, for five seeds, and on the whole graph with the same options and epochs; it appends every run to
 `experiments/averaging/results/averaging.csv`, draws `averaging.png` from it, and prints the table. A run that is there already is not trained again.
 
-The options are those of the examples; every epoch is evaluated on the whole graph, and validation picks the one that is tested. `every` is
-the epochs between two averages; 0 is training on the whole graph. Splits are the public ones (of Coauthor-Physics one drawn as Shchur et al. do), so seeds differ in weights and dropout.
+The options are those of the examples; every epoch is evaluated on the whole graph, and validation picks the one that is
+tested. `every` is the epochs between two averages; 0 is training on the whole graph. Splits are the public ones (of
+Coauthor-Physics one sampled as Shchur et al. do), so seeds differ in weights and dropout.
 """
 
 from hetjax.options import owners
@@ -70,7 +71,7 @@ HOPS = ", 2 hops"  # as many as layers; beside the same runs on the whole graph
 
 
 def configuration(key: tuple[str, str], every: int, seed: int, epochs: int) -> Config:
-    """Of one run."""
+    """Return the configuration of one run."""
     example, options = ROWS[key]
     given = [f"--config={ROOT / 'examples' / example}.yaml", *options]
     given += [f"--train.seed={seed}", f"--train.epochs={epochs}", "--train.patience=0", "--train.evaluate_every=1"]
@@ -80,7 +81,7 @@ def configuration(key: tuple[str, str], every: int, seed: int, epochs: int) -> C
 
 
 def run(config: Config, graph: HetGraph) -> dict[str, Any]:
-    """Train, and score the epoch that validation picks; returns the rest of the row."""
+    """Train, and score the epoch that validation picks; return the rest of the row."""
     engine, done, test, started = make_engine(config, graph), Progress(), {}, time.perf_counter()
     trainer, changed = engine.trainer, engine.setup.graph
     blocks = jax.device_put(
@@ -113,13 +114,13 @@ def run(config: Config, graph: HetGraph) -> dict[str, Any]:
 
 
 def scores(logits: np.ndarray, graph: HetGraph, split: str) -> dict[str, Any]:
-    """The quality on the nodes of a split."""
+    """Return the quality on the nodes of a split."""
     ids = graph.splits[split]
     return metrics.quality(logits[ids], graph.labels[ids])
 
 
 def by_row(written: list[dict]) -> dict[tuple[str, str], dict[int, list[float]]]:
-    """Test accuracies in per cent, by row and interval."""
+    """Return test accuracies in per cent, by row and interval."""
     found: dict[tuple[str, str], dict[int, list[float]]] = {}
     for line in written:
         of = found.setdefault((line["graph"], line["model"]), {})
@@ -131,7 +132,7 @@ def by_row(written: list[dict]) -> dict[tuple[str, str], dict[int, list[float]]]
 
 
 def table(written: list[dict]) -> str:
-    """A Markdown table: means and sample standard deviations, and whether they are within the whole graph's."""
+    """Return a Markdown table: means and sample standard deviations, and whether they are within the whole graph's."""
     lines = [
         "| graph | model | averaged every | runs | test (%) | whole graph (%) | within one deviation |",
         "|---|---|---|---|---|---|---|",
@@ -156,7 +157,7 @@ def table(written: list[dict]) -> str:
 
 
 def draw(written: list[dict], file: Path) -> None:
-    """Accuracy by the interval, a line a model, its whole-graph training dashed; and beside it all rows at an interval of 1."""
+    """Draw the accuracy by the interval, a line a model, its whole-graph training dashed; and beside it all rows at an interval of 1."""
     found = by_row(written)
     sheet, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     for number, (key, of) in enumerate((key, of) for key, of in found.items() if key[0] == "cora"):

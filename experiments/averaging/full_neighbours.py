@@ -1,4 +1,4 @@
-"""What full neighbours cost, and what partitions lack without them: what CATGNN's Figures 2 and 12 rest on; nothing is trained.
+"""The cost of full neighbours, and the gaps of partitions without them, on which CATGNN's Figures 2 and 12 rest; nothing is trained.
 
 `HETJAX_DATA=FOLDER python experiments/averaging/full_neighbours.py` divides the published graphs in 4 and 16 by 2PS-L, SPRING and `slim`, and gives
 partitions the edges as they were placed (`hops` 0) or full neighbourhoods of 1, 2 and 3 hops. Two layers of means over neighbours,
@@ -30,7 +30,7 @@ LAYERS, WIDTH = 2, 4
 
 
 def means(pairs: np.ndarray, features: np.ndarray) -> list[np.ndarray]:
-    """The mean over in-neighbours, layer by layer; edges are there both ways."""
+    """Return the mean over in-neighbours, layer by layer; edges are there both ways."""
     count = np.bincount(pairs[:, 1], minlength=len(features))[:, None]
     found = []
     for _ in range(LAYERS):
@@ -41,7 +41,7 @@ def means(pairs: np.ndarray, features: np.ndarray) -> list[np.ndarray]:
 
 
 def parts_of(stream: Held, made, parts: int, hops: int, placed: np.ndarray):
-    """`(nodes, own, edges as places)` of every partition."""
+    """Yield `(nodes, own, edges as places)` of every partition."""
     if hops == 0:
         for part in range(parts):
             edges = stream.pairs[placed == part]

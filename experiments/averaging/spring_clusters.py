@@ -1,4 +1,4 @@
-"""How many clusters SPRING begins with, and how many it has merged them into: CATGNN's Tables 2 and 3.
+"""The number of clusters that SPRING begins with, and the number after merging: CATGNN's Tables 2 and 3.
 
 `HETJAX_DATA=FOLDER python experiments/averaging/spring_clusters.py` streams the graphs of the paper in its sorted order and in random ones, and writes
 `experiments/averaging/results/spring_clusters.csv`. The paper prints neither the order of its streams, nor the threshold of volumes, nor the
@@ -28,7 +28,7 @@ VOLUMES = {"0.1": 0.1, "0.5": 0.5, "1": 1.0, "2": 2.0, "none": 1e9}
 
 
 def counts(pairs: np.ndarray, nodes: int, parts: int, volume: float) -> tuple[int, int]:
-    """Clusters before and after they are merged, but for those of a node that has no edge but loops."""
+    """Return the clusters before and after they are merged, except for those of a node that has no edge but loops."""
     made = partition_stream(Held(pairs, nodes), Spring, Options(parts, volume=volume))
     alone = len(np.unique(pairs)) - len(np.unique(pairs[pairs[:, 0] != pairs[:, 1]]))
     return made.method.about["clusters"] - alone, made.method.about["merged_clusters"] - alone

@@ -48,7 +48,7 @@ def setting(mesh: Mesh, steps: int) -> Config:
 
 
 def epochs(graph: HetGraph, parts: int, steps: int, folder: Path) -> Iterator[list[list[dict]]]:
-    """Of each of two epochs, of each partition, the ids that every batch reads."""
+    """Yield for each of two epochs, for each partition, the ids that every batch reads."""
     config = setting(Mesh(relation=parts), steps)
     batches = make_engine(config, graph, folder=folder).batches
     for epoch in range(2):
@@ -60,7 +60,7 @@ def epochs(graph: HetGraph, parts: int, steps: int, folder: Path) -> Iterator[li
 
 
 def penalties(graph: HetGraph, folder: Path) -> tuple[dict[str, float], dict[str, int]]:
-    """Seconds of a missed byte, and bytes of a row, of every type that the model reads."""
+    """Return the seconds of a missed byte, and the bytes of a row, of every type that the model reads."""
     config = setting(Mesh(), 0)
     engine = make_engine(config, graph, folder=folder)
     engine.features.init(jax.random.key(0))
@@ -69,7 +69,7 @@ def penalties(graph: HetGraph, folder: Path) -> tuple[dict[str, float], dict[str
 
 
 def hits(kept: dict, counts: dict) -> tuple[dict[str, int], dict[str, int]]:
-    """Reads of each type that the cache answers, and all."""
+    """Return the reads of each type that the cache answers, and all."""
     return {t: int(counts[t][ids].sum()) for t, ids in kept.items()}, {t: int(counts[t].sum()) for t in kept}
 
 
@@ -107,7 +107,7 @@ def measured(schema: str, scale: float, steps: int, folder: Path) -> list[dict]:
 
 
 def draw(rows: list[dict], file: Path) -> None:
-    """Hit rate by budget, a panel per schema."""
+    """Draw the hit rate by budget, a panel per schema."""
     schemas = list(dict.fromkeys(row["schema"] for row in rows))
     figure, axes = pyplot.subplots(
         2, len(schemas), figsize=(3.2 * len(schemas), 5.6), layout="constrained", squeeze=False

@@ -35,7 +35,7 @@ POLICIES = ("none", "hotness", "miss_penalty", "optimal")
 
 
 def feature_bytes(schema: str, scale: float) -> int:
-    """Of all features, of learnable ones (64 wide) with moments and counts."""
+    """Return the bytes of all features, of learnable ones (64 wide) with moments and counts."""
     shape = SHAPES[schema]
     nodes = shape.schema(scale, shape.classes).nodes
     static = {name: width * np.dtype(dtype).itemsize for name, (width, dtype) in shape.features.items()}
@@ -43,7 +43,7 @@ def feature_bytes(schema: str, scale: float) -> int:
 
 
 def draw(rows: list[dict], file: Path) -> None:
-    """Cost of misses and milliseconds of a step, bars by policy."""
+    """Draw the cost of misses and the milliseconds of a step, bars by policy."""
     schemas = list(dict.fromkeys(row["schema"] for row in rows))
     figure, axes = pyplot.subplots(1, 3, figsize=(13, 3.6), layout="constrained")
     about = (
@@ -108,7 +108,7 @@ def setting(schema: str, scale: float, batch: int, steps: int, budget: int, poli
 
 
 def of(summary: dict, steps: int) -> dict:
-    """A row of the table."""
+    """Return a row of the table."""
     types = summary["cache"]
     hits, misses = (sum(one[name] for one in types) for name in ("hits", "misses"))
     moved = sum(one["sent_bytes"] + one["returned_bytes"] for one in types)

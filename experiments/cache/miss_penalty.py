@@ -1,4 +1,4 @@
-"""What a missed byte costs, by width, of static and of learnable features (Heta's Figure 8).
+"""The cost of a missed byte, by width, of static and of learnable features (Heta's Figure 8).
 
 `python experiments/cache/miss_penalty.py` measures, as a run does before it fills the cache (hetjax/cache/penalty.py), rows of
 features in host memory: read and sent to the device, and if they are learnable returned and written, with both moments
@@ -32,7 +32,7 @@ KINDS = {"static": (HostMatrix, False), "learnable": (HostTable, True)}
 
 
 def cost(kind: str, width: int, nodes: int) -> tuple[int, float]:
-    """Bytes of a row, and nanoseconds of one of them."""
+    """Return the bytes of a row, and the nanoseconds of one of them."""
     made, learnable = KINDS[kind]
     matrix = np.ones((nodes, 3 * width + 1), np.int32) if learnable else np.ones((nodes, width), np.float32)
     one = made(matrix, jax.devices()[0])

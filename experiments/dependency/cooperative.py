@@ -1,4 +1,4 @@
-"""Co-operative mini-batches against vanilla execution: rows fetched and edges folded in a step, counted.
+"""Co-operative mini-batches against vanilla execution: rows fetched and edges aggregated in a step, counted.
 
     python experiments/dependency/cooperative.py [--scale 1] [--parts 2 4] [--steps 5]
 
@@ -28,12 +28,12 @@ BATCH, FANOUTS, HIDDEN, LEARNED, FEATURES = 1024, (25, 20), 64, 64, 128
 
 
 def embeddings(depth: int, node_type: str, ids: np.ndarray, part: int) -> np.ndarray:
-    """What vanilla execution computes of others' nodes: every embedding, and no features."""
+    """Return which nodes of others vanilla execution computes: every embedding, and no features."""
     return np.full(len(ids), depth > 0)
 
 
 def step(graph: HetGraph, cut: EdgeCut, number: int, mode: str) -> dict[str, float]:
-    """What all partitions do in a step, and what the one with most does."""
+    """Return the work of all partitions in a step, and that of the partition with most."""
     order = draw.shuffle(draw.key(0, 0, "order"), graph.splits["train"])
     seeds = order[number * BATCH : (number + 1) * BATCH]
     target = graph.schema.target

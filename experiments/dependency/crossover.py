@@ -1,4 +1,4 @@
-"""Which of cache and communicate wins, and by how much, and hybrid beside them: NeutronStar's Figure 2.
+"""The crossover of cache and communicate, their ratio, and hybrid beside them: NeutronStar's Figure 2.
 
 `python experiments/dependency/crossover.py` (as root, on Linux, with HETJAX_DATA) trains on emulated hosts (experiments/dependency/dependency_runs.py) for
 every graph, hidden size and bandwidth. `winner` is the better of cache and communicate, `by` how many times as long the other
@@ -35,7 +35,7 @@ KEYS = ("graph", "model", "hidden", "hosts", "rate")
 
 
 def cell(about: dict, found: list[dict]) -> dict:
-    """A row of the three ways at one bandwidth."""
+    """Return a row of the three ways at one bandwidth."""
     ms = {row["way"]: row["milliseconds_per_step"] for row in found}
     winner = min(("cache", "communicate"), key=ms.__getitem__)
     hybrid = next(row for row in found if row["way"] == "hybrid")
@@ -55,7 +55,7 @@ def cell(about: dict, found: list[dict]) -> dict:
 
 
 def draw(rows: list[dict], file: Path) -> None:
-    """How many times as long communicate takes as cache, a panel per graph, a line per bandwidth; crosses are hybrid's."""
+    """Draw how many times as long communicate takes as cache, a panel per graph, a line per bandwidth; crosses are hybrid's."""
     graphs, rates = (list(dict.fromkeys(row[key] for row in rows)) for key in ("graph", "rate"))
     figure, axes = pyplot.subplots(1, len(graphs), figsize=(4 * len(graphs), 3.4), layout="constrained", squeeze=False)
     for axis, graph in zip(axes[0], graphs):

@@ -1,4 +1,4 @@
-"""What partitions compute and send in a step of the strategy `dependency`, counted in one process, without hosts.
+"""The computation and the traffic of partitions in a step of the strategy `dependency`, counted in one process, without hosts.
 
 For dependency_*.py and crossover.py. The counts are those of a run, to the row: they are made by the same functions.
 """
@@ -44,18 +44,18 @@ class Counted(NamedTuple):
 
 
 def config_of(options: Sequence[str]) -> Config:
-    """The configuration of a command line."""
+    """Return the configuration of a command line."""
     instances, _ = parse(SECTIONS | registry.sections(None), options, "", "", {})
     return registry.config_of(instances)
 
 
 def setup_of(config: Config, processes: ProcessGroup | None = None) -> Setup:
-    """As `python -m hetjax.train` makes it."""
+    """Return the setup that `python -m hetjax.train` makes."""
     return setup(config, open_graph(config, registry.find(config)), processes)
 
 
 def measured_here(given: Setup) -> Costs:
-    """`T_v` and `T_e` on one device; there is no `T_c`."""
+    """Return `T_v` and `T_e` on one device; there is no `T_c`."""
     layers = probes.kinds(given)[:-1]
     below = probes.distinct(layers)
     mesh = meshes.row(meshes.make(1, 1), 0)
@@ -64,7 +64,7 @@ def measured_here(given: Setup) -> Costs:
 
 
 def counted(given: Setup, cut: EdgeCut, options: Options, costs: Costs | None = None) -> Counted:
-    """A step on the whole graph.
+    """Return the counts of a step on the whole graph.
 
     Args:
       costs: what hybrid goes by.
@@ -83,7 +83,7 @@ def counted(given: Setup, cut: EdgeCut, options: Options, costs: Costs | None = 
 
 
 def sent(groups: Groups, layers: Sequence[tuple[Share, ...]], ring: bool) -> tuple[list[dict], int]:
-    """Rows per layer and group, and the bytes of all; gradients of rows go back, of static features nothing does."""
+    """Return the rows per layer and group, and the bytes of all; gradients of rows are sent backward, but none of static features."""
     rows: list[dict[str, int]] = [{} for _ in groups]
     total = 0
     for depth, here in enumerate(groups):
@@ -97,12 +97,12 @@ def sent(groups: Groups, layers: Sequence[tuple[Share, ...]], ring: bool) -> tup
 
 
 def most(values: Mapping[Any, np.ndarray]) -> np.ndarray:
-    """Of every partition, all types or relations together."""
+    """Return the sums of every partition, over all types or relations."""
     return np.sum([*values.values()], axis=0) if values else np.zeros(1)
 
 
 def rows_of(done: Sequence[Work], steps: int, padded: Sequence[Mapping[str, float]]) -> dict[str, int]:
-    """Of a step, all layers together: of all partitions, and of the one that folds most."""
+    """Return the counts of a step, all layers together: of all partitions, and of the one that aggregates most edges."""
     edges = sum(most(one.edges) for one in done)
     return {
         "fetched_rows": total(most(one.fetched) for one in done) // steps,
@@ -120,5 +120,5 @@ def total(values) -> int:
 
 
 def predicted(given: Setup, done: Sequence[Work], steps: int, prices: Prices) -> float:
-    """Seconds that prices say for what a step does because of the division, of the partition that is worst off."""
+    """Return the seconds, by the prices, of the extra work that the division causes in a step, of the partition that is worst off."""
     return slowest(given.graph, done, prices) / steps

@@ -1,8 +1,8 @@
 """Cache, communicate and hybrid on emulated hosts: NeutronStar's Figure 9.
 
-`python experiments/dependency/dependency_gain.py` (as root, on Linux, with HETJAX_DATA) trains on every graph, on the whole of it, at every
-bandwidth, in seven ways: all dependencies computed, all fetched (by an all-to-all, around a ring, and folding what came while the next travels), and
-some of each (likewise).
+`python experiments/dependency/dependency_gain.py` (as root, on Linux, with HETJAX_DATA) trains on every graph, on the
+whole of it, at every bandwidth, in seven ways: all dependencies computed, all fetched (by an all-to-all, around a ring,
+and aggregating received rows while the next travel), and some of each (likewise).
 Columns: the time of a step, the median of the rounds, and the fastest and the slowest round; `speedup` over cache; `ratio` to the better of
 cache and communicate, round by round, with its 95 % interval; bytes counted and on the wire; rows
 that are fetched; nodes of others that are computed, and their edges; the measured costs, and what they predict that a step takes
@@ -37,7 +37,7 @@ KEYS = ("graph", "model", "hidden", "hosts", "rate", "way")
 
 
 def with_speedup(rows: list[dict]) -> list[dict]:
-    """Over cache, and beside the better of cache and communicate, at the same bandwidth."""
+    """Return the rows with their speedups over cache, and over the better of cache and communicate, at the same bandwidth."""
     for row in rows:
         alike = {one["way"]: one for one in rows if one["rate"] == row["rate"]}
         row["speedup"] = round(alike["cache"]["milliseconds_per_step"] / row["milliseconds_per_step"], 2)
@@ -47,7 +47,7 @@ def with_speedup(rows: list[dict]) -> list[dict]:
 
 
 def draw(rows: list[dict], file: Path) -> None:
-    """Speedups over cache, a group of bars per graph, width and number of hosts, a panel per bandwidth."""
+    """Draw the speedups over cache, a group of bars per graph, width and number of hosts, a panel per bandwidth."""
     rates, cells = list(dict.fromkeys(row["rate"] for row in rows)), {}
     for row in rows:
         group = row["graph"], int(row["hidden"]), int(row["hosts"])

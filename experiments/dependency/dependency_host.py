@@ -1,4 +1,4 @@
-"""What every emulated host runs for dependency_runs.py: some ways of training, in turns, in one process that stays.
+"""The program of every emulated host for dependency_runs.py: some ways of training, in turns, in one process that stays.
 
 `python experiments/dependency/dependency_host.py JOB.json --coordinator ADDRESS --count N --number I`: a process that trains every way for so
 many steps in every round, so that whatever else the computer does falls on all ways alike. A way that is far slower than the fastest
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def at_rate(job: dict, rate: str, group, known: dict[str, Way]) -> list[dict]:
-    """Every way at one bandwidth: a row each. Costs are measured anew, as they depend on it, and hybrid chooses anew.
+    """Return a row for every way at one bandwidth. Costs are measured anew, as they depend on it, and hybrid chooses anew.
 
     Args:
       known: ways that were begun, which is added to.
@@ -98,10 +98,10 @@ def at_rate(job: dict, rate: str, group, known: dict[str, Way]) -> list[dict]:
 
 
 def costs_of(given: Setup, size: int, group) -> tuple[Costs, dict[str, float]]:
-    """What is measured where nothing is kept, and the seconds of that and of the next starts, in a median of five.
+    """Return the costs, measured with an empty cache, and the seconds of that and of the next starts, in a median of five.
 
     Args:
-      size: numbers of a message.
+      size: number of values of a message.
     """
     mesh, seconds = meshes.row(meshes.make(1, group.count), 0), []
     for _ in range(1 + STARTS):
@@ -114,20 +114,20 @@ def costs_of(given: Setup, size: int, group) -> tuple[Costs, dict[str, float]]:
 
 
 def near(laps: dict[str, list[list[float]]], group) -> list[str]:
-    """Ways that are not far slower than the fastest, by what host 0 measured in the first rounds."""
+    """Return the ways that are not far slower than the fastest, by the first rounds of host 0."""
     times = {name: statistics.median(itertools.chain(*of[:FIRST_ROUNDS])) for name, of in laps.items()}
     first = group.all_gather("near", times)[0]
     return [name for name, time in first.items() if time < FAR * min(first.values())]
 
 
 def chooses(way: Way) -> bool:
-    """Whether measured costs say what is computed."""
+    """Return whether measured costs decide which dependencies are computed."""
     options = way.engine.setup.config.strategies["dependency"]
     return options.mode == "hybrid" and options.cached < 0
 
 
 def begun(given: Setup) -> Way:
-    """After some steps, so that all is compiled."""
+    """Return a way after some steps, so that all is compiled."""
     strategy = registry.find(given.config)
     engine = strategy.engine(given, strategy.partition(given))
     engine.batches.prepare()
@@ -136,7 +136,7 @@ def begun(given: Setup) -> Way:
 
 
 def trained(way: Way, steps: int) -> tuple[Way, list[float]]:
-    """So many steps further, and the seconds of each."""
+    """Return the way after so many more steps, and the seconds of each."""
     seconds, state = [], way.state
     for _ in range(steps):
         started = time.perf_counter()
@@ -147,7 +147,7 @@ def trained(way: Way, steps: int) -> tuple[Way, list[float]]:
 
 
 def carried() -> int:
-    """Bytes that this host has sent."""
+    """Return the bytes that this host has sent."""
     line = next(
         line for line in Path("/proc/net/dev").read_text().splitlines() if line.strip().startswith(f"{DEVICE}:")
     )
@@ -155,7 +155,7 @@ def carried() -> int:
 
 
 def row(way: Way, laps: list[list[float]], wire: float, costs: Costs, group) -> dict:
-    """What is said of a way; the spread is of the rounds' medians."""
+    """Return the row of a way; the spread is of the rounds' medians."""
     engine, medians = way.engine, [1000 * statistics.median(of) for of in laps]
     assert isinstance(engine.batches, DependencyBatches)
     counted = sum(group.all_gather("counted", sum(sent.bytes for sent in engine.traffic())))

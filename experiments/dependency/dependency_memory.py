@@ -1,4 +1,4 @@
-"""What partitions keep of others' nodes under `dependency.memory`, and the memory that processes hold.
+"""The memory that processes hold, and the nodes of others that partitions keep, under `dependency.memory`.
 
 `python experiments/dependency/dependency_memory.py` trains GCN on a graph, on the whole of it, in `--count` processes of one device: communicate, cache, and
 hybrid with everything computed that fits (`dependency.cached 1`), and as costs say, at several limits, shares of what cache keeps. Of every way it prints what
@@ -31,7 +31,7 @@ KEYS = ("graph", "model", "hidden", "processes", "way", "limit_bytes")
 
 
 def trained(options: list[str], count: int, folder: Path) -> dict:
-    """The largest peak of the processes of a run, or the line with which it was refused."""
+    """Return the largest peak of the processes of a run, or the line with which it was refused."""
     made = []
     with tempfile.TemporaryDirectory(dir=folder) as workdir:
         meeting = [f"--coordinator=localhost:{port()}", f"--num_processes={count}", f"--workdir={workdir}/run"]
@@ -50,7 +50,7 @@ def trained(options: list[str], count: int, folder: Path) -> dict:
 
 
 def _started(command: list[str], peak: Path) -> subprocess.Popen:
-    """A process whose parent writes the most memory that it held."""
+    """Return a process whose parent writes the most memory that it held."""
     watch = "import resource, subprocess, sys; code = subprocess.call(sys.argv[2:]); open(sys.argv[1], 'w').write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)); sys.exit(code)"
     return subprocess.Popen(
         [sys.executable, "-c", watch, str(peak), *command],

@@ -37,7 +37,7 @@ KEYS = ("graph", "model", "hidden", "hosts", "rate", "partitioning", "way")
 
 
 def compared(rows: list[dict]) -> list[dict]:
-    """With communicate over the same edge-cut at the same bandwidth."""
+    """Return the rows beside communicate over the same edge-cut at the same bandwidth."""
     place = ("rate", "partitioning")
     for row in rows:
         (other,) = (r for r in rows if r["way"] == "communicate" and all(r[key] == row[key] for key in place))
@@ -46,7 +46,7 @@ def compared(rows: list[dict]) -> list[dict]:
 
 
 def draw(rows: list[dict], file: Path) -> None:
-    """Milliseconds of a step, a panel per graph and bandwidth, a group of bars per edge-cut."""
+    """Draw the milliseconds of a step, a panel per graph and bandwidth, a group of bars per edge-cut."""
     graphs, rates = (list(dict.fromkeys(row[key] for row in rows)) for key in ("graph", "rate"))
     size = 1.5 + 4 * len(graphs), 2.8 * len(rates)
     figure, axes = pyplot.subplots(len(rates), len(graphs), figsize=size, layout="constrained", squeeze=False)

@@ -1,4 +1,4 @@
-"""What hybrid takes before the first step, against 100 epochs: NeutronStar's Table 3.
+"""The time that hybrid takes before the first step, against 100 epochs: NeutronStar's Table 3.
 
 `HETJAX_DATA=... python experiments/dependency/dependency_preprocessing.py` times, in one process with a device for each partition, of every graph: dividing
 it, naming the dependencies as every mode does (`shares`), knowing what they cost (`costs.read_or_measure`) on a computer that has kept nothing and
@@ -38,7 +38,7 @@ TIMES = 5
 
 
 def timed(work: Callable[[], Any], times: int = 1) -> tuple[Any, float]:
-    """What it gives, and its seconds, the median of several times."""
+    """Return the result of a function, and its seconds, the median of several times."""
     found, seconds = None, []
     for _ in range(times):
         started = time.perf_counter()
@@ -48,7 +48,7 @@ def timed(work: Callable[[], Any], times: int = 1) -> tuple[Any, float]:
 
 
 def prepared(given: Setup, parts: int, folder: Path) -> dict:
-    """Seconds of each part; costs are kept in the folder, which has none."""
+    """Return the seconds of each part; costs are cached in the folder, which has none."""
     graph, hops = given.graph, (ALL,) * len(given.regime.fanouts)
     seconds, cuts = {}, {}
     for method in METHODS:
@@ -66,7 +66,7 @@ def prepared(given: Setup, parts: int, folder: Path) -> dict:
 
 
 def step(given: Setup, steps: int) -> float:
-    """Median seconds of a step, after two."""
+    """Return the median seconds of a step, after two."""
     strategy = registry.find(given.config)
     engine = strategy.engine(given, strategy.partition(given))
     engine.batches.prepare()

@@ -1,4 +1,4 @@
-"""What `hetjax.sharding.dependency.rates` measures alone, and where several processes of a computer measure at once.
+"""The rates that `hetjax.sharding.dependency.rates` measures alone, and where several processes of a computer measure at once.
 
 `python experiments/dependency/dependency_rates.py` starts one and two processes, has all of them measure at the same moment, `--times` times, and writes
 `experiments/dependency/results/dependency_rates.csv`: picoseconds of a number that is read and of a multiplication, the median and the range. numpy multiplies
@@ -26,7 +26,7 @@ def measure(together, times: int, found) -> None:
 
 
 def row(count: int, times: int) -> dict:
-    """Of so many processes at once."""
+    """Return the row of so many processes at once."""
     context = multiprocessing.get_context("spawn")
     together, found = context.Barrier(count), context.Queue()
     processes = [context.Process(target=measure, args=(together, times, found), daemon=True) for _ in range(count)]

@@ -36,7 +36,7 @@ KEYS = ("graph", "model", "hidden", "hosts", "rate", "way")
 
 
 def compared(rows: list[dict]) -> list[dict]:
-    """With the best share at the same bandwidth."""
+    """Return the rows beside the best share at the same bandwidth."""
     for row in rows:
         shares = [one for one in rows if one["rate"] == row["rate"] and one["way"] != CHOSEN]
         row |= ratio(row, min(shares, key=lambda one: one["milliseconds_per_step"]))
@@ -44,7 +44,7 @@ def compared(rows: list[dict]) -> list[dict]:
 
 
 def draw(rows: list[dict], file: Path) -> None:
-    """Milliseconds of a step by the share, a panel per graph and width, a line per bandwidth; the choice is a dashed line."""
+    """Draw the milliseconds of a step by the share, a panel per graph and width, a line per bandwidth; the choice is a dashed line."""
     rates = list(dict.fromkeys(row["rate"] for row in rows))
     graphs = sorted({(row["graph"], int(row["hidden"])) for row in rows})
     columns = min(4, len(graphs))

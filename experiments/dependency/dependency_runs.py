@@ -49,7 +49,7 @@ HEADERS = 4096  # bytes of a step and an ordered pair of hosts that are sent bes
 
 
 def converted(*about: str) -> Callable[[Path], None]:
-    """A graph that `hetjax.convert` makes."""
+    """Return a function that writes a graph by `hetjax.convert`."""
 
     def make(out: Path) -> None:
         command = [sys.executable, "-m", "hetjax.convert", *about, "--out", str(out)]
@@ -66,7 +66,7 @@ def _web(out: Path) -> None:
 
 
 def _reddit(out: Path) -> None:
-    """As many nodes, edges, columns and classes; the sources of edges are drawn by Zipf's law."""
+    """Write a graph with as many nodes, edges, columns and classes as Reddit; the sources of edges follow Zipf's law."""
     store.save(zipf(int(TENTH * 232_965), int(TENTH * 114_615_892), 602, 41), out)
 
 
@@ -89,7 +89,7 @@ MODELS = {name: "gcn" for name in GRAPHS} | {"ogbn-mag": "rgcn", "aifb": "rgcn"}
 
 
 def stored(name: str, folder: Path) -> Path:
-    """A graph as a store, made once; from here on runs keep their compiled programs in `folder`."""
+    """Return a graph as a store, made once; from here on runs keep their compiled programs in `folder`."""
     os.environ.update(environment(folder))
     out = folder / name
     if not out.exists():
@@ -98,7 +98,7 @@ def stored(name: str, folder: Path) -> Path:
 
 
 def setting(graph: Path, model: str, hidden: int) -> list[str]:
-    """Options of a run, but for the strategy's."""
+    """Return the options of a run, except for the strategy's."""
     return [*SETTING, f"--data.path={graph}", f"--model.name={model}", f"--model.hidden={hidden}"]
 
 
@@ -110,7 +110,7 @@ def measured(
     length: tuple[int, int],
     folder: Path,
 ) -> list[dict]:
-    """A row per bandwidth and way.
+    """Return a row per bandwidth and way.
 
     Args:
       options: of all ways.
@@ -131,7 +131,7 @@ def measured(
 
 
 def ratio(row: dict, other: dict) -> dict[str, float]:
-    """How many times as long rounds took as those of another way beside them: the median, and a 95 % interval by the bootstrap."""
+    """Return how many times as long rounds took as those of another way beside them: the median, and a 95 % interval by the bootstrap."""
     pairs = np.array([float(x) / float(y) for x, y in zip(row["rounds"].split(), other["rounds"].split())])
     drawn = np.median(np.random.default_rng(0).choice(pairs, (2000, len(pairs))), axis=1)
     low, high = np.quantile(drawn, [0.025, 0.975])
@@ -139,13 +139,13 @@ def ratio(row: dict, other: dict) -> dict[str, float]:
 
 
 def bits(rate: str) -> float:
-    """Bits a second, of what `tc` reads."""
+    """Return the bits a second of a rate in the form of `tc`."""
     units = {"gbit": 1e9, "mbit": 1e6, "kbit": 1e3}
     return float(rate[:-4]) * units[rate[-4:]]
 
 
 def parser_of(words: str | None, graphs: Sequence[str] = USUAL) -> ArgumentParser:
-    """The options that all of these scripts have."""
+    """Return a parser of the options that all of these scripts have."""
     parser = ArgumentParser(description=words, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", nargs="+", choices=list(GRAPHS), default=list(graphs), help="graphs")
     parser.add_argument("--model", help="model; unset: gcn, and rgcn on graphs with several relations")
@@ -160,19 +160,19 @@ def parser_of(words: str | None, graphs: Sequence[str] = USUAL) -> ArgumentParse
 
 
 def off_the_wire(rows: Sequence[dict], few: int) -> float:
-    """The largest share by which the wire carried more or less than was counted; differences of `few` bytes are left out."""
+    """Return the largest share by which the wire carried more or less than was counted; differences of `few` bytes are left out."""
     pairs = [(row["bytes_counted"], row["bytes_on_wire"]) for row in rows]
     return max((abs(wire / counted - 1) for counted, wire in pairs if abs(wire - counted) > few), default=0.0)
 
 
 def noise(rows: Sequence[dict]) -> str:
-    """How far apart rounds of one cell are."""
+    """Return the spread of the rounds of one cell, as a line."""
     spread = sorted(row["slowest_round"] / row["fastest_round"] - 1 for row in rows)
     return f"noise: the slowest round takes {spread[len(spread) // 2]:.0%} longer than the fastest (median), at most {spread[-1]:.0%}"
 
 
 def best_and_worst(rows: Sequence[dict], key: str, words: str) -> str:
-    """The cells with the largest and the smallest value of a column."""
+    """Return the cells with the largest and the smallest value of a column."""
     place = ("graph", "model", "hidden", "hosts", "rate", "partitioning", "way")
 
     def cell(row: dict) -> str:

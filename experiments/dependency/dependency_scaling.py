@@ -1,9 +1,10 @@
-"""1, 2, 4 and 8 partitions: what a step computes and sends in every mode, and how long it takes: NeutronStar's Figure 12.
+"""1, 2, 4 and 8 partitions: the computation, traffic and time of a step in every mode: NeutronStar's Figure 12.
 
-`HETJAX_DATA=... python experiments/dependency/dependency_scaling.py` counts, in one process and exactly (experiments/dependency/dependency_counts.py), for every graph, edge-cut,
-number of partitions and mode: rows fetched, bytes, copied nodes and edges, edges folded in all, and by the partition that folds most.
-`ideal` is the edges of one device by partitions by these most: 1 is perfect scaling of the work. Hybrid goes by costs: `T_v`,
-`T_e` are measured on one device of this computer, and `T_c` is that of a link of `--rate`, of eight bytes for each number.
+`HETJAX_DATA=... python experiments/dependency/dependency_scaling.py` counts, in one process and exactly
+(experiments/dependency/dependency_counts.py), for every graph, edge-cut, number of partitions and mode: rows fetched,
+bytes, copied nodes and edges, edges aggregated in all, and by the partition that aggregates most. `ideal` is the edges
+of one device by partitions by these most: 1 is perfect scaling of the work. Hybrid goes by costs: `T_v`, `T_e` are
+measured on one device of this computer, and `T_c` is that of a link of `--rate`, of eight bytes for each number.
 
 `--timed 2 4` (as root, on Linux) also trains on so many emulated hosts (experiments/dependency/dependency_runs.py), which share this
 computer's cores: times say nothing of scaling where there are more hosts than cores, and bytes do.
@@ -44,7 +45,7 @@ KEYS = ("graph", "model", "hidden", "partitioning", "hosts", "way")
 
 
 def grid(name: str, options, folder: Path) -> list[dict]:
-    """Counts of one graph."""
+    """Return the counts of one graph."""
     model, graph = options.model or MODELS[name], stored(name, folder)
     given = setup_of(config_of(setting(graph, model, options.hidden)))
     costs, rows = measured_here(given), []
@@ -69,7 +70,7 @@ def grid(name: str, options, folder: Path) -> list[dict]:
 
 
 def draw(rows: list[dict], file: Path) -> None:
-    """Edges of the partition that folds most, and bytes, by partitions; a column per graph."""
+    """Draw the edges of the partition that aggregates most, and the bytes, by partitions; a column per graph."""
     rows = [row for row in rows if row["partitioning"] == "contiguous"]
     graphs = list(dict.fromkeys(row["graph"] for row in rows))
     figure, axes = pyplot.subplots(2, len(graphs), figsize=(3 * len(graphs), 5), layout="constrained", squeeze=False)
@@ -91,7 +92,7 @@ def draw(rows: list[dict], file: Path) -> None:
 
 
 def times(options, folder: Path) -> list[dict]:
-    """Of steps on emulated hosts."""
+    """Return the times of steps on emulated hosts."""
     rows = []
     for name in tqdm(options.graphs, unit="graph"):
         for count in options.timed:

@@ -1,4 +1,4 @@
-"""How often a start between hosts takes the costs of the link that were kept, and whether it sees that the link has changed.
+"""The frequency with which a start between hosts uses the cached costs of the link, and notices that the link has changed.
 
 `python experiments/dependency/kept_link.py` (as root, on Linux) limits the links of emulated hosts to one bandwidth after the other, and asks for the costs
 that `hybrid` chooses by as often at each as there are starts. Nothing is kept at first. At every bandwidth the first start should measure, if
@@ -35,7 +35,7 @@ NUMBERS = 700_000  # of a message of Tolokers, 64 wide
 
 
 def host(out: Path, starts: int, given: Processes) -> None:
-    """What every host does; the first writes the rows."""
+    """Run one host; the first writes the rows."""
     rows: list[dict] = []
     with process_group(given, {}) as group, tempfile.TemporaryDirectory() as cache:
         os.environ["XDG_CACHE_HOME"] = cache

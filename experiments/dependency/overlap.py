@@ -1,4 +1,4 @@
-"""Whether XLA on a CPU runs a collective beside work that does not wait for it.
+"""A test whether XLA on a CPU runs a collective beside work that does not wait for it.
 
 `python experiments/dependency/overlap.py` (as root, on Linux) sends an array around two emulated hosts (experiments/hosts.py) at 1 Gbit/s by one
 `ppermute`, multiplies matrices that have nothing to do with it, and does both in one program, in turns. If the two ran side by side,
@@ -49,7 +49,7 @@ def both(x: jax.Array, matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def of_host(address: str, number: int, out: Path) -> None:
-    """What every host runs."""
+    """Run one host."""
     with process_group(Processes(address, 2, number), {}):
         meshes.provide_cpu_devices(1)
         line = meshes.row(meshes.make(1, 2), 0)

@@ -1,4 +1,5 @@
-"""Whether XLA's program for GPUs folds what came while the next rows of a ring travel: read from the compiled program, as nothing runs.
+"""A test whether XLA's program for GPUs aggregates received rows while the next rows of a ring travel: read from the
+compiled program, as nothing runs.
 
 `HETJAX_DATA=... JAX_PLATFORMS=cpu python experiments/dependency/overlap_gpu.py --target h100.txtpb` compiles a step of GCN on Tolokers, 64 wide, of four partitions,
 `communicate` with every schedule, for four GPUs that need not be there. It needs jax's CUDA plugin (`jax-cuda12-plugin`, `jax-cuda12-pjrt` and
@@ -34,7 +35,7 @@ def arguments() -> argparse.Namespace:
 
 
 def program(graph: Path, schedule: str, target: Path) -> str:
-    """The compiled step, its operations in the order in which they begin."""
+    """Return the compiled step, its operations in the order in which they begin."""
     import jax
     from jax.experimental import topologies
     from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
@@ -64,7 +65,7 @@ def program(graph: Path, schedule: str, target: Path) -> str:
 
 
 def collectives(text: str) -> Iterator[dict]:
-    """Those of rows, in order, with what runs while they travel."""
+    """Yield the collectives of rows, in order, with the operations that run meanwhile."""
     entry = [line.strip() for line in text[text.index("\nENTRY ") :].splitlines()]
     for number, line in enumerate(entry):
         begun = START.match(line)

@@ -53,7 +53,7 @@ def main() -> int:
 
 
 def cases(models: list[str], bits: list[int]) -> list[tuple]:
-    """Of graph, model, mode, placement and bits; on the whole graph every feature is on the device."""
+    """Return the cases, by graph, model, mode, placement and bits; on the whole graph every feature is on the device."""
     ways = (("minibatch", "device"), ("minibatch", "host"), ("full", "device"))
     graphs = {model: OF_ONE_RELATION.get(model.split(",")[0], "few relations") for model in models}
     return [(graphs[model], model, *way, width) for model, way, width in itertools.product(models, ways, bits)]
@@ -76,7 +76,7 @@ def train(wanted: list[tuple], folder: Path) -> None:
 
 
 def compared(options: argparse.Namespace) -> list[tuple]:
-    """Train on both platforms, and hold one against the other."""
+    """Train on both platforms, and compare them."""
     with tempfile.TemporaryDirectory() as temporary:
         folders = [Path(temporary) / name for name in ("cpu", "accelerator")]
         started = []
@@ -96,7 +96,7 @@ def compared(options: argparse.Namespace) -> list[tuple]:
 
 
 def compared_when_done(waiting: list[tuple], folders: list[Path], started: list[subprocess.Popen]) -> Iterator[tuple]:
-    """The rows of all cases, each when both platforms have written it."""
+    """Yield the rows of all cases, each when both platforms have written it."""
     while waiting:
         failed = any(process.poll() for process in started)
         for case in [case for case in waiting if all(file(folder, case).exists() for folder in folders)]:
@@ -110,7 +110,7 @@ def compared_when_done(waiting: list[tuple], folders: list[Path], started: list[
 
 
 def compare(case: tuple, folders: list[Path]) -> tuple:
-    """A row of the table, of what both platforms wrote of a case; it is written there."""
+    """Return a row of the table, from the results of both platforms for a case; it is written there."""
     backend, device = json.loads((folders[1] / "about.json").read_text())
     if backend == "cpu":
         sys.exit("jax finds no accelerator here")
@@ -121,7 +121,7 @@ def compare(case: tuple, folders: list[Path]) -> tuple:
 
 
 def over(row: tuple) -> bool:
-    """Whether an error is over the bound of its floats."""
+    """Return whether an error is over the bound of its floats."""
     return any(not float(error) <= bound for error, bound in zip(row[-3:], BOUNDS[row[4]]))
 
 

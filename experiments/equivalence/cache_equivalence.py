@@ -40,12 +40,13 @@ BUDGETS = {"one row": ROW, "1 %": 0.01, "10 %": 0.1, "everything": 10**9}
 
 
 def everywhere(place: str) -> tuple[str, ...]:
-    """Learnable types in a place, and static ones on the host: read in place they would be summed in another order."""
+    """Return a placement of learnable types in one place, and of static ones on the host: read in place they would be
+    summed in another order."""
     return *(f"{name}={place}" for name in LEARNABLE), *(f"{name}=host" for name in STATIC)
 
 
 def cases(total: int, budgets: Mapping[str, float]):
-    """What is tried: the row of the table without its result, and the options of the cache."""
+    """Yield the cases: the row of the table without its result, and the options of the cache."""
     for place, prefetch in (("host", True), ("host", False), ("disk", True)):
         about = {"tables": place, "prefetch": prefetch}
         for bound in (-1, 10**9):
@@ -68,7 +69,7 @@ def cases(total: int, budgets: Mapping[str, float]):
 
 
 def described(mesh: tuple) -> str:
-    """The strategy of a mesh, and its options."""
+    """Return the strategy of a mesh, and its options."""
     name = mesh[2] if len(mesh) > 2 else "single" if mesh == (1, 1) else "raf"
     return " ".join([name, *(str(value) for _, value in mesh[3:])])
 

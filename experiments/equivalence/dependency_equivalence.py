@@ -81,19 +81,19 @@ def main() -> None:
 
 
 def program(case: tuple[str, ...]) -> tuple[str, ...]:
-    """What cases that run together have in common: in one process one device gives what all are held against."""
+    """Return the key of cases that run together: in one process, one device computes the reference of all of them."""
     graph, model, mode, *_, count = case
     return (count, graph, model, mode) if count == "1" else (count, graph)
 
 
 def pairs(graph: str, known: set[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Cases that with the known ones cover all pairs: always the one that has most pairs which no case before had."""
+    """Return cases that with the known ones cover all pairs: always the one that has most pairs which no case before had."""
     columns = [graph], ON[graph], MODES, WAYS, PARTS, METHODS, ("1", "2", "4")
     return covering([case for case in itertools.product(*columns) if int(case[4]) % int(case[6]) == 0], known)
 
 
 def divided(graph: str, known: set[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The same for each model of several relations by itself, on more than one partition in one process.
+    """Return the same for each model of several relations by itself, on more than one partition in one process.
 
     On a graph of four relations, and what is known of them with all nine counts.
     """
@@ -107,7 +107,8 @@ def divided(graph: str, known: set[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 
 def covering(possible: list[tuple[str, ...]], known: set[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Of possible cases some that with the known ones among these cover all pairs; of equal ones that whose values are rarest."""
+    """Return some of the possible cases that with the known ones among them cover all pairs; among equal ones, the case
+    with the rarest values."""
     of = {case: set(itertools.combinations(enumerate(case), 2)) for case in possible}
     before = [case for case in possible if case in known]
     covered = set().union(*(of[case] for case in before))
@@ -121,7 +122,7 @@ def covering(possible: list[tuple[str, ...]], known: set[tuple[str, ...]]) -> li
 
 
 def grid(graph: str, known: set[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Every way on every number of partitions, as far as it is not known; partitionings take turns, and all of them with 4."""
+    """Return every way on every number of partitions, as far as it is not known; partitionings take turns, and all of them with 4."""
     made = []
     for model, mode, (turn, parts), (other, way) in itertools.product(
         ON[graph], MODES, enumerate(PARTS), enumerate(WAYS)
@@ -132,7 +133,7 @@ def grid(graph: str, known: set[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 
 def found(graph: str, wanted: list[tuple[str, ...]], count: int) -> Iterator[tuple[tuple[str, ...], Errors]]:
-    """Cases of one graph and their errors; in one process of one model and sampling too."""
+    """Yield cases of one graph and their errors; in one process of one model and sampling too."""
     _, model, mode, *_ = wanted[0]
     given = [
         ((1, int(case[4]), "dependency"), {"options": WAYS[case[3]] | {"partitioning": case[5]}}) for case in wanted

@@ -64,14 +64,14 @@ def main() -> None:
 
 
 def key(case: Case, count: int) -> tuple[str, ...]:
-    """What the table calls a case."""
+    """Return the name of a case in the table."""
     relation, data, strategy = case.mesh
     bits = 64 if case.wide else 32
     return case.graph, case.model, case.mode, strategy, *map(str, (relation, data, bits, count))
 
 
 def can_be(case: Case, count: int) -> bool:
-    """Whether the processes can provide the mesh, and the graph has so many relations or seeds to divide."""
+    """Return whether the processes can provide the mesh, and the graph has so many relations or seeds to divide."""
     try:
         graph = GRAPHS[case.graph]()
         meshes.share_of(dict(zip(meshes.BOTH, case.mesh)), count)
@@ -83,7 +83,7 @@ def can_be(case: Case, count: int) -> bool:
 
 
 def errors(cases: list[Case], count: int) -> list[tuple[Errors, float]]:
-    """Of cases that differ in their mesh alone, with the seconds of each; the plain path is taken once for all."""
+    """Return the errors of cases that differ in their mesh alone, with the seconds of each; the plain path is run once for all."""
     started = time.perf_counter()
     if count > 1:
         with tempfile.TemporaryDirectory() as folder:

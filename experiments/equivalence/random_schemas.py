@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def trained(number: int, ways: list[str]) -> tuple[list[tuple[str, ...]], int]:
-    """The rows of some ways to train a case, none if it broke, and how many of them failed."""
+    """Return the rows of some ways to train a case, none if it broke, and how many of them failed."""
     case, rows, wrong = random_case(number), [], 0
     try:
         of_all = dict(found(case, ways))
@@ -84,7 +84,7 @@ def trained(number: int, ways: list[str]) -> tuple[list[tuple[str, ...]], int]:
 
 
 def explained(case: Case, ways: list[str]) -> dict[str, tuple[str, str]]:
-    """The last two columns of ways whose state is over its bound.
+    """Return the last two columns of ways whose state is over its bound.
 
     Adam divides a gradient by its size: one that is zero but for rounding, as of a key's bias which a softmax does not see, becomes a step
     in a direction that rounding decides, and a penalty or the next steps enlarge it. With a large epsilon such steps vanish.
@@ -98,7 +98,7 @@ def explained(case: Case, ways: list[str]) -> dict[str, tuple[str, str]]:
 
 
 def cost(number: int, case: Case) -> tuple[int, int]:
-    """What orders cases: how much there is to compile, then their numbers."""
+    """Return the sort key of a case: the amount to compile, then its number."""
     return len(case.graph.schema.relations) * case.model["layers"], number
 
 

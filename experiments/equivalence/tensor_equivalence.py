@@ -80,7 +80,7 @@ class Way(NamedTuple):
         return {} if self.mode == "full" else {"batch_size": 4, "fanout": (2, 2)}
 
     def numbers(self, model: str, count: int) -> list[int]:
-        """The numbers of slices of a model in so many processes; of several processes the largest that there is, but for eight."""
+        """Return the numbers of slices of a model in so many processes; for several processes the largest that there is, but for eight."""
         numbers = [parts for parts in self.parts if parts <= MOST.get(model, max(PARTS))]
         if count == 1:
             return numbers
@@ -134,7 +134,7 @@ def main() -> None:
 
 
 def found(way: Way, wanted: Sequence[tuple[str, ...]], count: int) -> list[Errors]:
-    """The errors of some cases of one graph; in one process of one model too."""
+    """Return the errors of some cases of one graph; in one process of one model too."""
     _, graph, model, *_ = wanted[0]
     meshes = [(way.relation, way.data, way.strategy, int(case[3])) for case in wanted]
     if count > 1:

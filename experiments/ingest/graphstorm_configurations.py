@@ -1,4 +1,4 @@
-"""What becomes of GraphStorm configurations that others wrote: read as they are, read with parts left out, or refused, with the first reason.
+"""The results of GraphStorm configurations that others wrote: read completely, read with parts left out, or refused, with the first reason.
 
 What is left out may be all labels of nodes, or there were none: such a graph can be predicted, and not trained on.
 
@@ -20,7 +20,7 @@ RESULTS = Path(__file__).parent / "results" / "graphstorm_configurations.csv"
 
 
 def outcome(file: Path) -> tuple[str, str]:
-    """What becomes of a configuration, and why."""
+    """Return the result of a configuration, and the reason."""
     reasons = []
     for leave_out, words in ((False, "as it is"), (True, "with parts left out")):
         try:

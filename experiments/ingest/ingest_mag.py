@@ -89,7 +89,7 @@ def make(folder: Path, scale: float) -> None:
 
 
 def read(folder: Path) -> list[dict]:
-    """Rows of the parts, in their order, and of the whole command."""
+    """Return the rows of the parts, in their order, and of the whole command."""
     tables = ["--config", folder / "graph.json", "--out", folder / "store"]
     command = [sys.executable, "-m", "hetjax.ingest", *map(str, tables), "--add_reverse_edges", "--verbose"]
     started = time.perf_counter()

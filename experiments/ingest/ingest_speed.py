@@ -1,4 +1,4 @@
-"""How fast and in how much memory `hetjax.ingest` reads a csv of edges, beside pandas reading the same file.
+"""The speed and the memory of `hetjax.ingest` at a csv of edges, beside pandas reading the same file.
 
     python experiments/ingest/ingest_speed.py --edges 50000000 --rounds 3
     python experiments/ingest/ingest_speed.py --edges 21000000 --nodes 1940000 --gz --rounds 3
@@ -53,7 +53,7 @@ def make(folder: Path, edges: int, nodes: int, ending: str) -> None:
 
 
 def measured(reader: str, folder: Path) -> tuple[float, float]:
-    """Seconds, and GiB at the peak, of one reader."""
+    """Return the seconds of one reader, and the GiB at the peak."""
     command = [sys.executable, __file__, "--reader", reader, "--folder", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     seconds, peak = done.stdout.split()[-2:]

@@ -1,4 +1,4 @@
-"""What examples/cluster has, run on what it is for: SLURM over emulated hosts, and the command of Kubernetes' pods.
+"""The files of examples/cluster, run on emulations of their clusters: SLURM over emulated hosts, and the command of Kubernetes' pods.
 
     python experiments/operation/clusters.py
 
@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def compared(workdir: Path, alone: Path) -> dict:
-    """The relative difference of each epoch's loss to that of one process: the first's, and the largest."""
+    """Return the relative difference of each epoch's loss to that of one process: the first's, and the largest."""
     losses, expected = ([one["train_loss"] for one in records(of) if "train_loss" in one] for of in (workdir, alone))
     differences = [abs(loss / other - 1) for loss, other in zip(losses, expected)]
     return {
@@ -129,7 +129,7 @@ def submit(made: list[Host], *options: str, nodes: int = COUNT) -> Job:
 
 
 def kill(host: Host) -> int:
-    """Kill the training process of a host; returns its number."""
+    """Kill the training process of a host; return its number."""
     shown = subprocess.run(["ip", "netns", "pids", host.namespace], capture_output=True, text=True, check=True)
     for number in map(int, shown.stdout.split()):
         words = Path(f"/proc/{number}/cmdline").read_text().split("\0")
@@ -141,7 +141,7 @@ def kill(host: Host) -> int:
 
 @contextlib.contextmanager
 def slurm(made: list[Host], folder: Path) -> Iterator[None]:
-    """SLURM on hosts, each a node of its name with one GPU that is none; its files are in `folder`."""
+    """Run SLURM on hosts, each a node of its name with one GPU that is none; its files are in `folder`."""
     names = [f"host-{number}" for number in range(len(made))]
     for place in folder, *(folder / name for name in names):
         place.mkdir()
@@ -179,13 +179,13 @@ def slurm(made: list[Host], folder: Path) -> Iterator[None]:
 
 
 def daemon(host: Host, name: str) -> list[str]:
-    """The command of slurmd on a host; with the control groups that it asks for, which `ip netns exec` hides."""
+    """Return the command of slurmd on a host, with the control groups that it needs, which `ip netns exec` hides."""
     here = f"mount --bind /etc/netns/{host.namespace}/hosts /etc/hosts; exec slurmd -D -N {name}"
     return ["nsenter", f"--net=/run/netns/{host.namespace}", "unshare", "--mount", "sh", "-c", here]
 
 
 def idle(host: Host) -> int:
-    """How many nodes wait for work."""
+    """Return the number of nodes that wait for work."""
     shown = subprocess.run(host.command(["sinfo", "-h", "-N", "-o", "%T"]), capture_output=True, text=True)
     return shown.stdout.split().count("idle")
 

@@ -40,7 +40,7 @@ LONGEST = 150  # seconds that a run may take; one that takes longer hangs
 
 
 class Way(NamedTuple):
-    """What is trained, and how: a model, one of `MODES`, and for how many epochs."""
+    """The setting of a run: a model, one of `MODES`, and the number of epochs."""
 
     model: str
     mode: str
@@ -74,12 +74,12 @@ def finish(process: subprocess.Popen) -> None:
 
 
 def timeless(workdir: Path) -> list[dict]:
-    """The lines of metrics.jsonl without their times."""
+    """Return the lines of metrics.jsonl without their times."""
     return [{key: value for key, value in record.items() if key != "seconds"} for record in records(workdir)]
 
 
 def final_state(workdir: Path) -> list[tuple[str, np.ndarray]]:
-    """Every array of the last checkpoint with its path."""
+    """Return every array of the last checkpoint with its path."""
     last = max((workdir / "checkpoints").glob("[0-9]*"))
     weights = jax.tree_util.tree_leaves_with_path(ocp.load(last / "state"))
     tables = sorted((last / "tables").glob("*.npy"))
@@ -89,7 +89,7 @@ def final_state(workdir: Path) -> list[tuple[str, np.ndarray]]:
 
 
 def differences(one: Path, other: Path) -> list[str]:
-    """What differs between two runs, to the last bit."""
+    """Return the differences between two runs, to the last bit."""
     found = [f"record {a} != {b}" for a, b in zip(timeless(one), timeless(other), strict=True) if a != b]
     for (name, a), (other_name, b) in zip(final_state(one), final_state(other), strict=True):
         if name != other_name or a.dtype != b.dtype or a.tobytes() != b.tobytes():
@@ -117,7 +117,7 @@ def run_killed(way: Way, workdir: Path, moment: float) -> str | None:
 
 
 def kill(way: Way, folder: Path, kills: int, chance: random.Random) -> list[dict]:
-    """Rows of the table for one way."""
+    """Return the rows of the table for one way."""
     name = f"{way.model}-{way.mode}"
     whole, again, rows = folder / name, folder / f"{name}-again", []
     finish(start(way, whole))

@@ -28,7 +28,8 @@ KINDS = ("cook", "gardener", "reader")
 
 
 def make_tables(folder: Path, prices: bool = False) -> None:
-    """What customers bought says what they like: four of five sales are of their own kind. A product's price says nothing."""
+    """Write tables in which purchases reveal what customers like: four of five sales are of their own kind. A product's
+    price reveals nothing."""
     random.seed(0)
     products = {f"p{n}": random.choice(KINDS) for n in range(PRODUCTS)}
     customers = {f"c{n}": random.choice(KINDS) for n in range(CUSTOMERS)}
@@ -63,7 +64,7 @@ def write(folder: Path, name: str, head: tuple, rows: list) -> None:
 
 
 def worked() -> float:
-    """Seconds that processes worked which have ended."""
+    """Return the seconds of work of processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -77,7 +78,7 @@ def timed(command: list, given: dict[str, str]) -> float:
 
 
 def one_round(tables: Path, folder: Path) -> dict:
-    """A row of seconds; everything is written into `folder`."""
+    """Return a row of seconds; everything is written into `folder`."""
     caches = {"XDG_CACHE_HOME": str(folder / "caches"), "NUMBA_CACHE_DIR": str(folder / "kernels")}
     without = ("PYTHONPATH", "VIRTUAL_ENV", "JAX_COMPILATION_CACHE_DIR", "HETJAX_DATA", "PYTHONDONTWRITEBYTECODE")
     home = {name: value for name, value in os.environ.items() if name not in without}
@@ -109,7 +110,7 @@ def one_round(tables: Path, folder: Path) -> dict:
 
 
 def with_prices(folder: Path) -> list[dict]:
-    """What training reaches where a type has features that say nothing, without and with what is chosen."""
+    """Return the results of training where a type has features without information, without and with the chosen options."""
     make_tables(folder, True)
     config, store = folder / "graph.json", folder / "store"
     ingest = [sys.executable, "-m", "hetjax.ingest", "--config", config, "--out", store, "--add_reverse_edges"]

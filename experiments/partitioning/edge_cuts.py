@@ -13,7 +13,7 @@ Two variants of Fennel are not the package's: `fennel, one limit` has the load l
 
 Columns: `cut_share` of the edges; balances, largest by mean, of nodes, of the node type that is worst off, of edges and of
 training nodes; per layer of a model of two layers, a full batch, all partitions together: rows read from others if
-dependencies are communicated; if they are cached, the redundant share of the edges that the first layer folds (the last
+dependencies are communicated; if they are cached, the redundant share of the edges that the first layer aggregates (the last
 has none); `seconds` of dividing, which are of one run and no measurement of speed.
 """
 
@@ -40,7 +40,7 @@ TAIL, WITHIN = 2.0, 0.75  # exponent of the ranks; links that stay within their 
 
 
 def web(scale: float, shuffled: bool, seed: int = 0) -> HetGraph:
-    """A web of sites. An end of an edge has rank `floor(n u ** 2)` among the pages, or among those of its site."""
+    """Return a web of sites. An end of an edge has rank `floor(n u ** 2)` among the pages, or among those of its site."""
     rng = np.random.default_rng(seed)
     count, edges = round(WEB_NODES * scale), round(WEB_EDGES * scale)
     page = rng.permutation(count)  # of every rank
@@ -57,7 +57,7 @@ def web(scale: float, shuffled: bool, seed: int = 0) -> HetGraph:
 
 
 def divide(graph: HetGraph, parts: int, method: str) -> EdgeCut:
-    """An edge-cut by one of the package's methods, or by a variant of Fennel."""
+    """Return an edge-cut by one of the package's methods, or by a variant of Fennel."""
     if method in EdgeCut.methods:
         return edge_cut(graph, parts, method)
     counts = list(graph.schema.nodes.values())

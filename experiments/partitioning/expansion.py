@@ -1,4 +1,4 @@
-"""In-memory neighbourhood expansion, NE (Zhang, Wei, Liu, Tang and Li, KDD 2017), plainly: what streams are compared with.
+"""In-memory neighbourhood expansion, NE (Zhang, Wei, Liu, Tang and Li, KDD 2017), in plain Python: the reference for streams.
 
 Partition by partition: a core grows by the node of the boundary with the fewest neighbours outside, whose edges that are left are
 taken along, until the partition has `|E| / parts` edges; where the boundary is empty, a random node with edges left begins. Every
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def expansion(pairs: np.ndarray, nodes: int, parts: int, seed: int = 0) -> np.ndarray:
-    """The partition of every edge, int64 `[edges]`; the balance is that of the paper, alpha = 1.0, but for the last node's edges.
+    """Return the partition of every edge, int64 `[edges]`; the balance is that of the paper, alpha = 1.0, but for the last node's edges.
 
     Args:
       pairs: int32 `[edges, 2]`.
@@ -32,7 +32,7 @@ def expansion(pairs: np.ndarray, nodes: int, parts: int, seed: int = 0) -> np.nd
         bound = edges / parts
 
         def take(v: int) -> None:
-            """Let a node into the boundary: its edges to those inside are the partition's."""
+            """Move a node into the boundary: its edges to those inside are the partition's."""
             nonlocal size
             inside.add(v)
             for e, u in around[v]:

@@ -54,7 +54,7 @@ COLUMNS = (
 
 
 def hollow_store(shape: Shape, folder: Path) -> None:
-    """A store of a data set's schema and full counts whose files are holes: headers and lengths, no rows.
+    """Write a store of a data set's schema and full counts whose files are holes: headers and lengths, no rows.
 
     It takes no space on disk, opens, and can be meta-partitioned; anything that reads rows finds zeros, which are no graph.
     """
@@ -79,7 +79,7 @@ def hollow_store(shape: Shape, folder: Path) -> None:
 
 
 def partition(path: Path, out: Path, parts: int, method: str) -> dict:
-    """Run the command on a store; returns its seconds, its peak memory in MiB, and what its report says."""
+    """Run the command on a store; return its seconds, its peak memory in MiB, and its report."""
     command = [sys.executable, "-c", MEASURED, "--graph", path, "--parts", parts, "--out", out]
     started = time.perf_counter()
     done = subprocess.run([*map(str, command), *METHODS[method]], stdout=subprocess.PIPE, text=True, cwd=ROOT)
@@ -116,7 +116,7 @@ def rows(schema: str, parts: int, scale: float, folder: Path) -> list[dict]:
 
 
 def table(results: list[dict], parts: int) -> str:
-    """A Markdown table."""
+    """Return a Markdown table."""
     heads = [
         "schema", "scale", "method", "nodes", "edges", "seconds", "peak MiB", "written MiB", "storage of all partitions MiB",
         "replication of nodes", "of edges", "balance of bytes", "edges cut", "expected MiB sent a step",
@@ -130,7 +130,7 @@ def table(results: list[dict], parts: int) -> str:
 
 
 def draw(results: list[dict], file: Path) -> None:
-    """Seconds, peak memory and storage by schema, a bar per method; the full counts a bar of their own."""
+    """Draw seconds, peak memory and storage by schema, a bar per method; the full counts have a bar of their own."""
     figure, axes = pyplot.subplots(1, 3, figsize=(14, 4.2), layout="constrained")
     schemas = list(dict.fromkeys(row["schema"] for row in results))
     groups = [(method, method, False) for method in METHODS] + [("meta, full counts", "meta", True)]

@@ -39,7 +39,7 @@ MEASURES = ("replication_factor", "replication_factor_full", "balance_edges", "b
 
 
 class Expansion(Partitioner):
-    """Places edges as `expansion` found them."""
+    """A partitioner that places edges as `expansion` found them."""
 
     name = NE
 
@@ -60,7 +60,7 @@ def graph_of(name: str) -> tuple[np.ndarray, int]:
 
 
 def measured(pairs: np.ndarray, nodes: int, method: str, parts: int, seed: int) -> list[float]:
-    """`MEASURES`, the balance of edges with full neighbours, and the share of cut edges, of one order of the stream."""
+    """Return `MEASURES`, the balance of edges with full neighbours, and the share of cut edges, of one order of the stream."""
     stream = Held(pairs[np.random.default_rng(seed).permutation(len(pairs))], nodes)
     kind = BUILT_IN[method] if method != NE else Expansion
     if method == NE:  # in one chunk, as it is no stream
@@ -93,7 +93,7 @@ def row(name: str, pairs: np.ndarray, nodes: int, parts: int, method: str, seeds
 
 
 def verdicts(rows: list[dict]) -> list[dict]:
-    """Per replication factor: in how many cells a method is at or below all other streaming ones, and our own beside NE."""
+    """Return for each replication factor in how many cells a method is at or below all other streaming ones, and our own beside NE."""
     cells = {(one["graph"], one["parts"]) for one in rows}
     value = {(one["graph"], one["parts"], one["method"]): one for one in rows}
     lines = []
@@ -121,7 +121,7 @@ def verdicts(rows: list[dict]) -> list[dict]:
 
 
 def draw(rows: list[dict], file: Path) -> None:
-    """Per graph, replication factors by the number of partitions."""
+    """Draw the replication factors by the number of partitions, a column per graph."""
     graphs = list(dict.fromkeys(one["graph"] for one in rows))
     figure, axes = plt.subplots(
         2, len(graphs), squeeze=False, figsize=(2.6 * len(graphs), 6), layout="constrained", sharex=True
@@ -150,7 +150,7 @@ def draw(rows: list[dict], file: Path) -> None:
 
 
 def draw_one(out: Path) -> None:
-    """The picture that a partitioning has beside its report, of Coauthor Physics in 8 by `slim`."""
+    """Draw the picture that a partitioning has beside its report, of Coauthor Physics in 8 by `slim`."""
     pairs, nodes = published("coauthor_physics")
     stream = Held(pairs[np.random.default_rng(0).permutation(len(pairs))], nodes)
     made = partition_stream(stream, BUILT_IN[OWN], Options(8))

@@ -16,7 +16,7 @@ TAIL = 2.0  # exponent of Zipf's ranks, as in `edge_cuts`
 
 
 def published(name: str, loops: bool = True) -> tuple[np.ndarray, int]:
-    """A graph's edges, both ways, int32 `[edges, 2]` sorted by their first end, and its number of nodes.
+    """Return a graph's edges, both ways, int32 `[edges, 2]` sorted by their first end, and its number of nodes.
 
     Args:
       loops: with its self loops, each once, as DGL has them.
@@ -35,7 +35,7 @@ def published(name: str, loops: bool = True) -> tuple[np.ndarray, int]:
 
 
 def once(pairs: np.ndarray) -> np.ndarray:
-    """Of edges that are there both ways those whose first end is not the larger."""
+    """Return those of edges that are there both ways whose first end is not the larger."""
     return pairs[pairs[:, 0] <= pairs[:, 1]]
 
 
@@ -58,7 +58,7 @@ def generate(kind: str, nodes: int, edges: int, file: Path, seed: int = 0) -> No
 
 
 def _ranks(kind: str, nodes: int, edges: int, rng: np.random.Generator) -> np.ndarray:
-    """Both ends of edges, int64 `[edges, 2]`."""
+    """Return both ends of edges, int64 `[edges, 2]`."""
     if kind == "rmat":
         levels = max(1, int(np.ceil(np.log2(nodes))))
         pairs = np.empty((edges, 2), np.int64)

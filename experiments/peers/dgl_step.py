@@ -22,7 +22,8 @@ WARM = 3  # steps that are not timed
 
 
 class Drawn(NamedTuple):
-    """What a step is trained on: ids of the nodes that it reads by type, its seeds, a block per layer, and features that were read already."""
+    """The input of a training step: ids of the nodes that it reads by type, its seeds, a block per layer, and features
+    that were read already."""
 
     inputs: dict[str, torch.Tensor]
     seeds: torch.Tensor
@@ -44,14 +45,14 @@ def heterograph(graph: Graph) -> dgl.DGLGraph:
 
 
 def batches(train: torch.Tensor, size: int) -> Iterator[torch.Tensor]:
-    """Full batches of the training nodes, epoch after epoch; all of them, if they are fewer."""
+    """Yield full batches of the training nodes, epoch after epoch; all of them, if they are fewer."""
     size = min(size, len(train))
     for _ in itertools.count():
         yield from (part for part in train[torch.randperm(len(train))].split(size) if len(part) == size)
 
 
 class Model(nn.Module):
-    """Two layers and a linear head."""
+    """A model of two layers and a linear head."""
 
     def __init__(self, graph: Graph, options: argparse.Namespace):
         super().__init__()
@@ -68,7 +69,7 @@ class Model(nn.Module):
 
 
 def report(graph: Graph, options: argparse.Namespace, system: str, drawn: Iterator[Drawn]) -> None:
-    """Train on what is drawn, and print the line."""
+    """Train on the sampled batches, and print the line."""
     lacks = {t: nodes for t, nodes in graph.nodes.items() if t not in graph.features}
     tables = nn.ModuleDict({t: nn.Embedding(nodes, LEARNABLE, sparse=True) for t, nodes in lacks.items()})
     model = Model(graph, options)

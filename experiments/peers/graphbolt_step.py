@@ -18,7 +18,7 @@ from whole_graph import Graph, read
 
 
 def loader(graph: Graph, size: int, fanouts: list[int]) -> gb.DataLoader:
-    """Full batches of the training nodes in a new order, with what they read of the features."""
+    """Return full batches of the training nodes in a new order, with the features that they read."""
     csc, relations = gb.from_dglgraph(heterograph(graph)), len(graph.edges)
     seeds = gb.ItemSetDict({graph.target: gb.ItemSet(graph.train, names="seed_nodes")})
     pipe = gb.ItemSampler(seeds, batch_size=min(size, len(graph.train)), shuffle=True, drop_last=True)
@@ -28,7 +28,7 @@ def loader(graph: Graph, size: int, fanouts: list[int]) -> gb.DataLoader:
 
 
 def drawn(graph: Graph, size: int, fanouts: list[int]) -> Iterator[Drawn]:
-    """Batch after batch, epoch after epoch."""
+    """Yield batch after batch, epoch after epoch."""
     batches = loader(graph, size, fanouts)
     for _ in itertools.count():
         for batch in batches:

@@ -1,4 +1,4 @@
-"""Outputs and weights of a peer's attention layers: `python layers.py pyg|dgl IN.npz OUT.npz`, in the peer's environment.
+"""The outputs and weights of a peer's attention layers: `python layers.py pyg|dgl IN.npz OUT.npz`, in the peer's environment.
 
 The input holds `x_a`, `x_b` (features of two node types) and, per relation of `hetjax`'s script beside this folder, `edges_NAME`
 `[2, edges]`. The output holds, per layer, `LAYER/out_TYPE` and every weight by the peer's own name, `LAYER/weight/NAME`.

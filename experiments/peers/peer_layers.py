@@ -1,4 +1,4 @@
-"""Hold hetjax's attention against PyG's and DGL's own layers, with the same weights.
+"""Compare hetjax's attention with PyG's and DGL's own layers, with the same weights.
 
 `python experiments/peers/peer_layers.py --pyg PYTHON --dgl PYTHON` runs `experiments/peers/layers.py` in each peer's environment
 (one with torch and torch_geometric, one with torch and dgl), copies the weights over, and compares the outputs: PyG's
@@ -29,7 +29,7 @@ RELATIONS["none"] = Relation("a", "none", "b")
 
 
 def setting(seed: int):
-    """Random features and edges: parallel edges, self loops, nodes without neighbours, an empty relation."""
+    """Return random features and edges: parallel edges, self loops, nodes without neighbours, an empty relation."""
     rng = np.random.default_rng(seed)
     x = {name: rng.standard_normal((count, WIDTHS[name])).astype(np.float32) for name, count in NODES.items()}
     edges = {}
@@ -41,7 +41,7 @@ def setting(seed: int):
 
 
 def outputs(folder: Path, peer: str, python: str) -> dict[str, np.ndarray]:
-    """What a peer's environment computed."""
+    """Return the outputs of a peer's environment."""
     script, out = Path(__file__).parent / "layers.py", folder / f"{peer}.npz"
     done = subprocess.run([python, script, peer, folder / "in.npz", out], capture_output=True, text=True)
     if done.returncode:
@@ -51,7 +51,7 @@ def outputs(folder: Path, peer: str, python: str) -> dict[str, np.ndarray]:
 
 
 def gat(x, block, found, names: dict[str, str]):
-    """One relation's attention; `names` of the peer's weights, by ours."""
+    """Return one relation's attention; `names` are those of the peer's weights, by ours."""
     weight = {ours: found[f"gat/weight/{theirs}"] for ours, theirs in names.items()}
     params = {name: weight[name].T.reshape(-1, HEADS, SIZE) for name in ("kernel_source", "kernel_target")}
     params |= {name: weight[name].reshape(HEADS, SIZE) for name in ("attention_source", "attention_target")}

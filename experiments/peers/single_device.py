@@ -32,7 +32,7 @@ OUT = Path(__file__).parent / "results" / "single_device.csv"
 
 
 def google(file: Path) -> None:
-    """A directed graph of so many nodes and edges; sources are drawn by a Zipf law of exponent 1, targets evenly."""
+    """Write a directed graph of so many nodes and edges; sources follow a Zipf law of exponent 1, targets are uniform."""
     rng, nodes = np.random.default_rng(0), GOOGLE["nodes"]
     share = np.cumsum(1 / np.arange(1, nodes + 1))
     popular = rng.permutation(nodes)
@@ -49,7 +49,7 @@ def google(file: Path) -> None:
 
 
 def written(name: str, folder: Path) -> Path:
-    """The graph's file."""
+    """Return the graph's file."""
     file = folder / f"{name.replace(' ', '_')}.npz"
     if file.exists():
         return file
@@ -68,7 +68,7 @@ def written(name: str, folder: Path) -> Path:
 
 
 def timed(command: list, memory: int) -> dict:
-    """What a script prints, or the word for a process that needed more memory than it was given."""
+    """Return the output of a script, or the word for a process that needed more memory than it was given."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (memory << 30, memory << 30))
@@ -86,7 +86,7 @@ def timed(command: list, memory: int) -> dict:
 
 
 def summed(rows: list[dict]) -> list[dict]:
-    """Of every graph, model and system the medians of the rounds."""
+    """Return the medians of the rounds, of every graph, model and system."""
     made = []
     for key in dict.fromkeys((row["graph"], row["model"], row["who"]) for row in rows):
         graph, model, who = key

@@ -1,5 +1,5 @@
-"""What the peers' epochs on the whole graph share: arguments, the graph file, and the clock. It needs torch and numpy alone, and
-runs on a GPU where torch finds one.
+"""The shared parts of the peers' epochs on the whole graph: arguments, the graph file, and the clock. It needs torch
+and numpy alone, and runs on a GPU where torch finds one.
 
 A graph is an `.npz` as `benchmarks/graph_file.py` says; its types and relations are numbered, as torch takes no name with a dot, and relations
 may share one. Types without features have learnable ones, 64 wide. An epoch is one step:
@@ -22,7 +22,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 class Graph(NamedTuple):
-    """Counts of nodes per type, edges int64 `[2, E]` per relation, features per type that has them, and what is classified."""
+    """The counts of nodes per type, edges int64 `[2, E]` per relation, features per type that has them, and the type that is classified."""
 
     nodes: dict[str, int]
     edges: dict[tuple[str, str, str], torch.Tensor]
@@ -41,11 +41,11 @@ class Graph(NamedTuple):
 
     @property
     def into_target(self) -> list[tuple[str, str, str]]:
-        """The relations that the last layer needs."""
+        """Return the relations that the last layer needs."""
         return [relation for relation in self.edges if relation[2] == self.target]
 
     def tables(self) -> torch.nn.ParameterDict:
-        """Learnable features, of types that have none."""
+        """Return learnable features, of types that have none."""
         lacks = {t: nodes for t, nodes in self.nodes.items() if t not in self.features}
         return torch.nn.ParameterDict(
             {t: torch.randn(n, LEARNABLE, device=DEVICE) / LEARNABLE**0.5 for t, n in lacks.items()}
@@ -53,7 +53,7 @@ class Graph(NamedTuple):
 
 
 def parser(description: str) -> argparse.ArgumentParser:
-    """The arguments of every script; what is drawn is drawn by one seed."""
+    """Return a parser of the arguments of every script; all randomness comes from one seed."""
     torch.manual_seed(0)
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("graph")

@@ -73,7 +73,7 @@ def layer(model: str, widths: dict, hidden: int, heads: int, relations: list) ->
 
 
 def of_types(graph: Graph, options) -> tuple:
-    """The parameters and the logits of a graph of several relations."""
+    """Return the parameters and the logits of a graph of several relations."""
     whole = dgl.heterograph({r: tuple(ends) for r, ends in graph.edges.items()}, num_nodes_dict=graph.nodes)
     last, tables = whole.edge_type_subgraph(graph.into_target), graph.tables()
     first = layer(options.model, graph.widths, options.hidden, options.heads, whole.canonical_etypes)
@@ -90,7 +90,7 @@ def of_types(graph: Graph, options) -> tuple:
 
 
 def of_nodes(graph: Graph, options) -> tuple:
-    """The parameters and the logits of a graph of one type and relation, as in the papers: the last layer makes the logits."""
+    """Return the parameters and the logits of a graph of one type and relation, as in the papers: the last layer makes the logits."""
     ((ends,), width), heads = (graph.edges.values(), graph.widths[graph.target]), options.heads
     edges = dgl.add_self_loop(dgl.remove_self_loop(dgl.graph(tuple(ends), num_nodes=graph.nodes[graph.target])))
     if options.model == "gcn":

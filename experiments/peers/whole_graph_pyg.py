@@ -29,7 +29,7 @@ def layer(model: str, widths: dict, hidden: int, heads: int, relations: list) ->
 
 
 def matrices(graph: Graph, model: str) -> dict:
-    """The edges of every relation, as its layer takes them."""
+    """Return the edges of every relation, as its layer takes them."""
     if model != "rgcn":
         return graph.edges
     size = {r: (graph.nodes[r[2]], graph.nodes[r[0]]) for r in graph.edges}
@@ -37,7 +37,7 @@ def matrices(graph: Graph, model: str) -> dict:
 
 
 def of_types(graph: Graph, options) -> tuple:
-    """The parameters and the logits of a graph of several relations."""
+    """Return the parameters and the logits of a graph of several relations."""
     edges, tables = matrices(graph, options.model), graph.tables()
     last = {r: edges[r] for r in graph.into_target}
     inner = dict.fromkeys(graph.nodes, options.hidden)
@@ -54,7 +54,7 @@ def of_types(graph: Graph, options) -> tuple:
 
 
 def of_nodes(graph: Graph, options) -> tuple:
-    """The parameters and the logits of a graph of one type and relation, as in the papers: the last layer makes the logits."""
+    """Return the parameters and the logits of a graph of one type and relation, as in the papers: the last layer makes the logits."""
     ((ends,), width), heads = (graph.edges.values(), graph.widths[graph.target]), options.heads
     nodes, x = graph.nodes[graph.target], graph.features[graph.target]
     if options.model == "gcn":

@@ -2,9 +2,9 @@
 
 `python experiments/raf/ablation.py` (as root, on Linux) stores a synthetic graph of each schema, divides it between two hosts by
 meta-partitioning and, so many times, at random, and trains an R-GCN on each division (experiments/raf/over_hosts.py). What is
-placed is a relation into the target with all that hangs below it: a partition that does not have these cannot fold on its
+placed is a relation into the target with all that hangs below it: a partition that does not have these cannot aggregate on its
 own, so the randomness is in who owns which sub-metatree. The table has what the division sends in a step (counted, and on
-the wire), how long the step takes, and how much longer the partition with most to fold has than the mean. Writes
+the wire), how long the step takes, and how much longer the partition with most to aggregate takes than the mean. Writes
 `experiments/raf/results/ablation.{csv,png}`.
 """
 
@@ -32,7 +32,7 @@ META = "meta-partitioning"
 
 
 def at_random(plan: MetaPartitioning, chance: random.Random) -> MetaPartitioning:
-    """The same metatree, its sub-metatrees each with an owner by chance, none of whom has nothing."""
+    """Return the same metatree with random owners of its sub-metatrees; every partition owns something."""
     parts = len(plan.owners)
     while True:
         of = [chance.randrange(parts) for _ in plan.tree.roots]
@@ -44,7 +44,7 @@ def at_random(plan: MetaPartitioning, chance: random.Random) -> MetaPartitioning
 
 
 def draw(rows: list[dict], file: Path) -> None:
-    """Milliseconds and bytes of a step, a dot per division."""
+    """Draw the milliseconds and bytes of a step, a dot per division."""
     figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     schemas = list(dict.fromkeys(row["schema"] for row in rows))
     about = ("milliseconds_per_step", "milliseconds a step", 1), ("bytes_counted", "MiB sent in a step", 2**20)

@@ -29,7 +29,7 @@ MOST = 0.05  # of what was counted, between it and the wire
 
 
 def draw(rows: list[dict], rates: list[str], file: Path) -> None:
-    """Seconds of an epoch by bandwidth, a line per way."""
+    """Draw the seconds of an epoch by bandwidth, a line per way."""
     figure, axis = pyplot.subplots(figsize=(7, 4), layout="constrained")
     for way in WAYS:
         found = [[r["epoch_seconds"] for r in rows if r["way"] == way and r["rate"] == rate] for rate in rates]

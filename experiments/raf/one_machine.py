@@ -1,4 +1,4 @@
-"""RAF on one machine: whether dividing a step among devices, or among processes, makes it slower.
+"""RAF on one machine: the time of a step that is divided among devices, or among processes.
 
 `python experiments/raf/one_machine.py` trains R-GCN on a synthetic graph for one epoch of `--steps` steps, in `--rounds` turns: on one
 device; by RAF on two partitions, the two devices of one process; and by RAF in two processes of one device each. The
@@ -24,14 +24,14 @@ WAYS = {"one device": (1, []), "two devices of a process": (1, [RAF]), "two proc
 
 
 def port() -> int:
-    """One that nobody listens at."""
+    """Return a port that nobody listens at."""
     with socket.socket() as found:
         found.bind(("localhost", 0))
         return found.getsockname()[1]
 
 
 def milliseconds(graph: Path, processes: int, options: list[str], steps: int) -> float:
-    """Of a step, by the summary of a run."""
+    """Return the milliseconds of a step, by the summary of a run."""
     with tempfile.TemporaryDirectory() as folder:
         about = [
             f"--workdir={folder}/run",

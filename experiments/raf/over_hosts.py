@@ -35,7 +35,7 @@ SHORT, LONG = 1, 3  # epochs
 
 
 def stored(schema: str, scale: float, folder: Path) -> Path:
-    """A synthetic graph as a store; from here on runs keep their compiled programs in `folder`."""
+    """Return a synthetic graph as a store; from here on runs keep their compiled programs in `folder`."""
     os.environ |= environment(folder)
     out = folder / schema
     about = ["--synthetic.schema", schema, "--synthetic.scale", str(scale), "--out", str(out)]
@@ -44,12 +44,12 @@ def stored(schema: str, scale: float, folder: Path) -> Path:
 
 
 def steps_of(graph: Path, batch_size: int = 1024) -> int:
-    """Steps of an epoch over all training nodes."""
+    """Return the steps of an epoch over all training nodes."""
     return -(-len(store.open(graph).splits["train"]) // batch_size)
 
 
 def train(made: list[Host], graph: Path, options: Sequence[str], epochs: int, steps: int, folder: Path):
-    """Train an R-GCN in Heta's setting on all hosts, a device each; returns the summary, and the bytes that they sent.
+    """Train an R-GCN in Heta's setting on all hosts, a device each; return the summary, and the bytes that they sent.
 
     Args:
       options: what differs from `SETTING`.
@@ -66,7 +66,7 @@ def train(made: list[Host], graph: Path, options: Sequence[str], epochs: int, st
 
 
 def measure(made: list[Host], graph: Path, options: Sequence[str], steps: int, folder: Path) -> dict:
-    """Milliseconds of a step, bytes counted in it, and bytes on the wire.
+    """Return the milliseconds of a step, the bytes counted in it, and the bytes on the wire.
 
     Args:
       steps: of an epoch, no more than the graph has.

@@ -34,7 +34,7 @@ SWEEPS = {
 
 
 def draw(rows: list[dict], file: Path) -> None:
-    """A column per sweep: milliseconds of a step above, bytes counted in it below."""
+    """Draw a column per sweep: milliseconds of a step above, bytes counted in it below."""
     figure, axes = pyplot.subplots(2, len(SWEEPS), figsize=(11, 5.5), layout="constrained", sharey="row")
     for column, (sweep, values) in zip(axes.T, SWEEPS.items()):
         for axis, (key, unit) in zip(column, (("milliseconds_per_step", 1), ("bytes_counted", 2**20))):

@@ -59,7 +59,7 @@ KEYS = ("schema", "scale", "way")
 
 
 def train(graph: Path, way: str, steps: int, workdir: Path) -> dict:
-    """Train some steps; returns the summary."""
+    """Train some steps; return the summary."""
     command = [sys.executable, "-m", "hetjax.train", f"--data.path={graph}", f"--workdir={workdir}", *SETTING]
     command += [f"--train.steps_per_epoch={steps}", *WAYS[way]]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(workdir.parent), cwd=ROOT)
@@ -69,7 +69,7 @@ def train(graph: Path, way: str, steps: int, workdir: Path) -> dict:
 
 
 def at_full_size(schema: str, plan, graph: HetGraph) -> float:
-    """Bytes of a step by the formulas, for the data set's full counts, divided as `plan` divides the smaller graph."""
+    """Return the bytes of a step by the formulas, for the data set's full counts, divided as `plan` divides the smaller graph."""
     shape = SHAPES[schema]
     full = Sizes(shape.schema(), shape.relations(), shape.features)
     if not isinstance(plan, EdgeCut):
@@ -109,7 +109,7 @@ def rows(schema: str, scale: float, steps: int, folder: Path) -> list[dict]:
 
 
 def draw(results: list[dict], file: Path) -> None:
-    """Gigabytes of an epoch at full size, a bar per way; of several scales by the largest."""
+    """Draw the gigabytes of an epoch at full size, a bar per way; of several scales by the largest."""
     figure, axis = pyplot.subplots(figsize=(8, 4), layout="constrained")
     schemas = list(dict.fromkeys(row["schema"] for row in results))
     for number, way in enumerate(WAYS):

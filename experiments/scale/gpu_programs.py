@@ -1,4 +1,5 @@
-"""What XLA makes of a training step for a GPU that need not be there: its kernels, its memory, and how long it compiles without tuning.
+"""The program that XLA makes of a training step for a GPU that need not be there: its kernels, its memory, and the time
+of compilation without tuning.
 
 `JAX_PLATFORMS=cpu python experiments/scale/gpu_programs.py GRAPH.npz --target h100.txtpb` compiles steps of R-GCN, R-GAT and HGT, in mini-batches and on the whole graph,
 as `benchmarks/step.py` and `whole_graph.py` have them. The graph is a file of `benchmarks/graph_file.py`, the target a description of a GPU as
@@ -29,11 +30,11 @@ KERNEL = re.compile(r"^\s+(?:ROOT )?%?(\S+) = .*? (?:fusion|custom-call|dot|sort
 
 
 class Given(Exception):
-    """What a step's program would have been called with."""
+    """The arguments with which a step's program would have been called."""
 
 
 def program(graph: Any, model: str, mode: str) -> tuple[Any, tuple]:
-    """The function that a step of one device compiles, and its arguments."""
+    """Return the function that a step of one device compiles, and its arguments."""
     import step
     import whole_graph
 
@@ -56,7 +57,7 @@ def program(graph: Any, model: str, mode: str) -> tuple[Any, tuple]:
 
 
 def compiled(graph: Any, model: str, mode: str, target: Path) -> dict[str, Any]:
-    """A row of the table."""
+    """Return a row of the table."""
     from hetjax.sharding.trainer import multiply_in_full
 
     gpu = topologies.get_topology_desc("", "cuda", topology="1x1x1", target_config=target.read_text()).devices[0]

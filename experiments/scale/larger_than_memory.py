@@ -28,7 +28,7 @@ WIDTH, PAPERS, EDGES = 64, 50_000, 500_000
 
 
 def make(authors: int, folder: Path) -> Path:
-    """Papers of 8 classes, whose authors mostly write for one class."""
+    """Write a graph of papers of 8 classes, whose authors mostly write for one class."""
     chance, writes = np.random.default_rng(0), Relation("author", "writes", "paper")
     labels = chance.integers(0, 8, PAPERS)
     paper = chance.integers(0, PAPERS, EDGES)

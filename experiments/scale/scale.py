@@ -17,7 +17,7 @@ MEASURED = "import resource, runpy, sys; sys.argv = sys.argv[1:]\ntry: runpy.run
 
 
 def measured(module: str, *arguments) -> tuple[float, float]:
-    """Run a module; returns its seconds and its peak memory in MiB."""
+    """Run a module; return its seconds and its peak memory in MiB."""
     started = time.perf_counter()
     command = [sys.executable, "-c", MEASURED, module, *map(str, arguments)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)

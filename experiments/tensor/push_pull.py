@@ -5,8 +5,8 @@
 - `push-pull`: `hetjax/sharding/push_pull/costs.py`, which tests hold against compiled programs, to the byte; padding included.
 - `raf, data`: replicas of RAF that have all features each. They give each other the ids and gradients of the learnable rows that they
   read, and sum the gradients of the weights.
-- `vanilla`: every row of features that a replica reads and another owns, at random, comes once; of learnable ones gradients go back.
-  Without padding.
+- `vanilla`: every row of features that a replica reads and another owns, at random, comes once; of learnable ones
+gradients are sent backward. Without padding.
 
 Columns: devices, what crosses for features (rows, partial products, logits, gradients of rows), for weights, and the bytes of features,
 tables and their moments that one device holds. Writes `experiments/tensor/results/push_pull.csv`.
@@ -82,7 +82,7 @@ def push_pull(given: Setup, devices: int) -> tuple[float, float]:
 
 
 def read(given: Setup, devices: int) -> list[dict[str, np.ndarray]]:
-    """The nodes whose features each replica reads in the first step."""
+    """Return the nodes whose features each replica reads in the first step."""
     graph, regime, model = given.graph, given.regime, given.trainer.model
     sampler = Sampler(graph, frozenset(), given.flowing, model.reads_own)
     seeds = graph.splits["train"][: regime.batch_size]
@@ -92,7 +92,8 @@ def read(given: Setup, devices: int) -> list[dict[str, np.ndarray]]:
 
 
 def replicas(given: Setup, devices: int) -> tuple[float, float]:
-    """All give each other ids and gradients, as an all-gather is counted."""
+    """Return the bytes if all replicas send each other ids and gradients, counted as an all-gather; and the bytes of
+    features on a device."""
     found, sent = read(given, devices), 0.0
     for t in given.trainer.learnable:
         rows = round_up(max(len(ids[t]) for ids in found if t in ids))

@@ -1,9 +1,9 @@
-"""What each part of tensor parallelism gains on emulated hosts: NeutronTP's Figure 11.
+"""The gain of each part of tensor parallelism on emulated hosts: NeutronTP's Figure 11.
 
 `HETJAX_DATA=... python experiments/tensor/tensor_ablation.py --graphs web tolokers` (as root, on Linux) trains every graph on so many hosts of one
 device each, over links of the first of `--rates`, so many `--steps` a round, embeddings `--hidden` wide: by partitions of the nodes that fetch what they read (`data parallel`), by tensor parallelism
 (`tensor`), the same in chunks of `--bytes` of each device (`chunks`), then decoupled without chunks (`decoupled`), in chunks that wait for
-each other (`decoupled, chunks`), and in chunks of which one is folded while others travel (`decoupled, chunks, pipelined`). The
+each other (`decoupled, chunks`), and in chunks of which one is aggregated while others travel (`decoupled, chunks, pipelined`). The
 paper's data parallel baseline in chunks is not here: hetjax has chunks for tensor parallelism alone. Columns as of
 `tensor_hosts.py`; how much faster is told beside data parallel. Writes `experiments/tensor/results/tensor_ablation.{csv,png}`.
 """
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def draw(rows: list[dict], file: Path) -> None:
-    """How much faster than data parallel every way is, a group of bars per graph."""
+    """Draw how much faster than data parallel every way is, a group of bars per graph."""
     rows = [row for row in rows if row["head"] == "true"]
     cases = list(dict.fromkeys((row["graph"], row["hosts"]) for row in rows))
     names = list(dict.fromkeys(row["way"] for row in rows))

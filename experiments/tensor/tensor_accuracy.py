@@ -26,13 +26,13 @@ CASES = {
 
 
 def apart(key: Key) -> Key:
-    """Of a coupled model's row that of the decoupled one."""
+    """Return the key of the decoupled model from that of the coupled one."""
     graph, split, model = key
     return graph, split, f"{model}, decoupled"
 
 
 def rows() -> dict[Key, Row]:
-    """Both of every case."""
+    """Return the coupled and the decoupled row of every case."""
     found = {}
     for key, row in CASES.items():
         found[key] = row._replace(runs=5)
@@ -41,7 +41,7 @@ def rows() -> dict[Key, Row]:
 
 
 def table(file: Path) -> str:
-    """A Markdown table: mean and sample standard deviation of both, and what is between them."""
+    """Return a Markdown table: mean and sample standard deviation of both, and their difference."""
     found = written(rows(), file)
     lines = ["| graph | model | coupled (%) | decoupled (%) | apart, in standard deviations |", "|---|---|---|---|---|"]
     for key in CASES:

@@ -7,7 +7,7 @@ from hetjax.graph.schema import Relation, Schema
 
 
 def zipf(nodes: int, edges: int, width: int, classes: int) -> HetGraph:
-    """A directed graph in which the sources of edges are few and the targets many, with random features."""
+    """Return a directed graph in which the sources of edges are few and the targets many, with random features."""
     rng, relation = np.random.default_rng(0), Relation("node", "to", "node")
     rank = 1 / np.arange(1, nodes + 1) ** 0.7
     source = rng.permutation(nodes)[rng.choice(nodes, edges, p=rank / rank.sum())]

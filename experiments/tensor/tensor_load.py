@@ -1,12 +1,13 @@
 """Work and bytes of every worker in a step on the whole graph, by partitions of the nodes and by tensor parallelism.
 
-`HETJAX_DATA=... python experiments/tensor/tensor_load.py` counts, in one process and without training, what NeutronTP's Figures 10 and 12 to 14
-are about: for every graph, number of workers, layers and width, the numbers that edges fold (edges times columns, in all layers,
-forward) by the worker that folds most and by the one that folds least, the rows that each receives, and the bytes that all send, but
-for gradients of weights. Partitions are ranges of ids (`contiguous`); `vanilla` computes every dependency, `communicate` fetches it.
-Counts of `coupled` and `decoupled` are those of `hetjax/sharding/tensor/costs.py`, which tests hold against compiled programs.
-Where there are as many classes as workers, models make logits without a head, so that a decoupled one folds a column per class, as in
-the paper; on graphs of two classes (`--head tolokers web`) they have a head, and a decoupled one folds the whole width.
+`HETJAX_DATA=... python experiments/tensor/tensor_load.py` counts, in one process and without training, what NeutronTP's
+Figures 10 and 12 to 14 are about: for every graph, number of workers, layers and width, the values that edges aggregate
+(edges times columns, in all layers, forward) by the worker that aggregates most and by the one that aggregates least,
+the rows that each receives, and the bytes that all send, but for gradients of weights. Partitions are ranges of ids
+(`contiguous`); `vanilla` computes every dependency, `communicate` fetches it. Counts of `coupled` and `decoupled` are
+those of `hetjax/sharding/tensor/costs.py`, which tests hold against compiled programs. Where there are as many classes
+as workers, models make logits without a head, so that a decoupled one aggregates a column per class, as in the paper;
+on graphs of two classes (`--head tolokers web`) they have a head, and a decoupled one aggregates the whole width.
 Writes `experiments/tensor/results/tensor_load.{csv,png}`.
 """
 
@@ -70,7 +71,7 @@ def main() -> None:
 
 
 def by_nodes(given: Setup, cut, mode: str) -> dict:
-    """Of partitions of the nodes; an edge folds the columns of the narrower side of its layer."""
+    """Return the row of partitions of the nodes; an edge aggregates the columns of the narrower side of its layer."""
     found = counted(given, cut, Options(mode=mode))
     folded, received = np.zeros(cut.parts), np.zeros(cut.parts)
     for layer, done in zip(given.trainer.model.layers, found.done):
@@ -81,7 +82,7 @@ def by_nodes(given: Setup, cut, mode: str) -> dict:
 
 
 def by_columns(given: Setup, workers: int) -> dict:
-    """Of slices of the columns, which are all alike; the rows received are those that an all-to-all carries."""
+    """Return the row of slices of the columns, which are all alike; the rows received are those that an all-to-all carries."""
     trainer, graph = given.trainer, given.graph
     if trainer.model.decoupled:
         width = slice_of(trainer.model.decoupled.widths[-1], workers)
@@ -109,7 +110,7 @@ def row(folded: np.ndarray, received: np.ndarray, sent: int) -> dict:
 
 
 def draw(rows: list[dict], file: Path) -> None:
-    """By the number of workers: what the busiest one folds, most over least, and bytes; a column per graph."""
+    """Draw the aggregated values of the busiest worker, most over least, and the bytes, by the number of workers; a column per graph."""
     rows = [row for row in rows if row["layers"] == "2" and row["hidden"] == min((r["hidden"] for r in rows), key=int)]
     graphs = list(dict.fromkeys(row["graph"] for row in rows))
     shown = {

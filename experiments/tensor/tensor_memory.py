@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def trained(graph: HetGraph, options, model: dict, allowed: int) -> tuple[list[float], dict]:
-    """The losses of some steps, and of chunks what they took."""
+    """Return the losses of some steps, and for chunks their memory and time."""
     config = Config(
         model=Model(hidden=options.hidden, **model),
         sampling=Sampling("full"),
@@ -103,7 +103,7 @@ def trained(graph: HetGraph, options, model: dict, allowed: int) -> tuple[list[f
 
 
 class Watch:
-    """The most bytes of arrays alive on the first device whenever a program began or ended."""
+    """A record of the most bytes of arrays alive on the first device whenever a program began or ended."""
 
     def __init__(self):
         self.most, self.plain = 0, traffic.Program.__call__

@@ -44,7 +44,7 @@ KEYS = ("graph", "model", "hidden", "head", "hosts", "rate", "own_core", "way")
 
 
 def parser_of(words: str | None) -> ArgumentParser:
-    """The options that these scripts have."""
+    """Return a parser of the options that these scripts have."""
     parser = dependency_runs.parser_of(words)
     says = "false: the last layer makes the logits, and a decoupled model folds a column per class, as in NeutronTP"
     parser.add_argument("--head", choices=["true", "false"], default="true", help=says)
@@ -55,7 +55,7 @@ def parser_of(words: str | None) -> ArgumentParser:
 
 
 def compared(options: Namespace, ways: Ways, file: Path, more: Callable[[str], dict] = lambda way: {}) -> list[dict]:
-    """A row per graph and way, which replace those of a table.
+    """Write a row per graph and way, which replace those of a table.
 
     Args:
       options: as of `parser_of`; of the rates the first.
@@ -78,7 +78,7 @@ def compared(options: Namespace, ways: Ways, file: Path, more: Callable[[str], d
 
 
 def measured(given: list[str], ways: Ways, options, rate: str, folder: Path) -> list[dict]:
-    """A row per way, on hosts that are started for it, and how much faster than the first it is."""
+    """Return a row per way, on hosts that are started for it, and how much faster than the first it is."""
     job, out = folder / "job.json", folder / "out.json"
     about: dict = {
         "setting": given,
@@ -111,7 +111,7 @@ def measured(given: list[str], ways: Ways, options, rate: str, folder: Path) -> 
 
 
 def on_host(job: dict, coordinator: str, number: int) -> None:
-    """All ways, in turns, as one of the hosts."""
+    """Run all ways, in turns, as one of the hosts."""
     subprocess.run(["tc", "qdisc", "replace", "dev", DEVICE, "root", *shape(job["rate"])], check=True)
     with process_group(Processes(coordinator, job["count"], number), {}) as group:
         meshes.provide_cpu_devices(1)

@@ -1,10 +1,12 @@
 """Tensor parallelism and partitions of the nodes by workers, layers and widths: NeutronTP's Figures 12 to 14.
 
-`HETJAX_DATA=... python experiments/tensor/tensor_scaling.py` trains every cell for a few steps, all workers in one process: `vanilla`, `communicate`,
-`coupled` and `decoupled` as of `tensor_hosts.py`. Columns: numbers that edges fold by the worker that folds most and by the one that folds least,
-and bytes that all send but for gradients of weights, by the formulae (`tensor_load.py`); these bytes as the compiled programs send
-them; and, where there is a core for every worker, the median milliseconds of a step. Models have a head on graphs of two classes. A cell that
-is in the table already is left as it is, so that an interrupted table continues. Writes `experiments/tensor/results/tensor_scaling.{csv,png}`.
+`HETJAX_DATA=... python experiments/tensor/tensor_scaling.py` trains every cell for a few steps, all workers in one
+process: `vanilla`, `communicate`, `coupled` and `decoupled` as of `tensor_hosts.py`. Columns: values that edges
+aggregate by the worker that aggregates most and by the one that aggregates least, and bytes that all send but for
+gradients of weights, by the formulae (`tensor_load.py`); these bytes as the compiled programs send them; and, where
+there is a core for every worker, the median milliseconds of a step. Models have a head on graphs of two classes. A cell
+that is in the table already is left as it is, so that an interrupted table continues. Writes
+`experiments/tensor/results/tensor_scaling.{csv,png}`.
 """
 
 import argparse
@@ -73,7 +75,7 @@ def main() -> None:
 
 
 def counted(given: Setup, way: str, workers: int) -> dict:
-    """By the formulae."""
+    """Return the counts by the formulae."""
     if way not in MODES:
         found = by_columns(given, workers)
     else:
@@ -82,7 +84,7 @@ def counted(given: Setup, way: str, workers: int) -> dict:
 
 
 def trained(given: Setup, workers: int, steps: int) -> dict:
-    """As the compiled programs send, and as long as it takes."""
+    """Return the bytes that the compiled programs send, and the time of a step."""
     strategy = registry.find(given.config)
     engine = strategy.engine(given, strategy.partition(given))
     (drawn,) = engine.batches.epoch(0)
@@ -99,7 +101,8 @@ def trained(given: Setup, workers: int, steps: int) -> dict:
 
 
 def draw(rows: list[dict], file: Path) -> None:
-    """Bytes of a step, and what the busiest worker folds, by workers, layers and width; two lines of pictures per graph."""
+    """Draw the bytes of a step, and the aggregated values of the busiest worker, by workers, layers and width; two
+    lines of pictures per graph."""
     base, graphs = {"workers": "2", "layers": "2", "hidden": "128"}, list(dict.fromkeys(row["graph"] for row in rows))
     shown = {"bytes_compiled": "bytes a step", "folded_most": "numbers folded by\nthe busiest worker"}
     lines = [(graph, field) for graph in graphs for field in shown]

@@ -121,14 +121,14 @@ def check_progress(given: dict[str, Any]) -> None:
         raise ValueError(f"{key[:40]} is missing, or not known")
     for name in COUNTS:
         _count(name, given[name])
-    for name in SUMS:
-        _number(name, given[name])
+    _finite("loss_sum", given["loss_sum"])  # a loss may be negative
+    _number("seconds", given["seconds"])
     _count("lowered", given.get("lowered", 0))
     for name in ("recent", "costs"):
         if not isinstance(given.get(name, []), list):
             raise ValueError(f"{name} is no list")
         for number in given.get(name, []):
-            _number(name, number)
+            (_finite if name == "recent" else _number)(name, number)
     *counted, far = Costs._fields  # which is 0 on some platforms, and was not kept before it was counted
     if not all(given.get("costs", [])[: len(counted)]):
         raise ValueError("a cost is 0")
@@ -145,7 +145,7 @@ def check_progress(given: dict[str, Any]) -> None:
     if given["best"] is not None:
         for name in OF_BEST:
             _count(f"best.{name}", given["best"][name])
-        _number("best.loss", given["best"].get("loss"))
+        _finite("best.loss", given["best"].get("loss"))
         if not 0 < given["best"].get("threshold", HALF) < 1:
             raise ValueError(f"best.threshold is {given['best']['threshold']!r:.40}, and should be between 0 and 1")
         for name, value in given["best"].items():

@@ -24,6 +24,10 @@ def check(path: Path, asked: str) -> None:
     """Raise an InputError where a file or folder has nothing of the format that is asked for, and something of others."""
     with reading(path):
         names = sorted(os.listdir(path)) if path.is_dir() else [path.name]
+    if {"config.yaml", "metrics.jsonl"} <= set(names):
+        raise InputError(
+            f"{path}: is the folder of a run, and not a graph; its config.yaml says what it was trained on"
+        )
     found = {
         form: name for form, signs in SIGNS.items() for name in names if any(fnmatchcase(name, sign) for sign in signs)
     }

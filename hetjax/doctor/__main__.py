@@ -30,6 +30,8 @@ class Options(Processes):
 
     graph: str = ""
     """a store to look at; another format with --data.format and --data.path"""
+    target: str = ""
+    """the column of labels that is looked at, as task.target of a run; unset: the graph's own"""
     layers: int = 2
     """of the model that the graph is for"""
     picture: str = ""
@@ -74,7 +76,7 @@ def of_graph(data: Data, options: Options) -> Iterator[Finding | str]:
     from hetjax.doctor.leakage import leakage
 
     try:
-        graph = load(replace(data, check=False))
+        graph = load(replace(data, check=False), target=options.target)
     except InputError as error:
         yield Finding("wrong", str(error), "mend what it names, and look again")
         return

@@ -1,4 +1,5 @@
-"""Numbers from numpy to Arrow and back, without a copy; and without pandas, which pyarrow's own ways import where it is installed."""
+"""Conversion of arrays of numbers between numpy and Arrow, without a copy and without pandas, which pyarrow's own
+conversions import where it is installed."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def to_arrow(values: np.ndarray) -> "pa.Array":
-    """int64 `[rows]` as a column; the memory is shared."""
+    """Return int64 `[rows]` as a column; the memory is shared."""
     import pyarrow as pa
 
     values = np.ascontiguousarray(values, np.int64)
@@ -17,7 +18,8 @@ def to_arrow(values: np.ndarray) -> "pa.Array":
 
 
 def to_numpy(column: "pa.Array", missing: float = 0) -> np.ndarray:
-    """A column of numbers, not of bool, as an array of its type `[rows]`, which cannot be written to; `missing` stands where there is none."""
+    """Return a column of numbers, not of bool, as an array of its type `[rows]`, which cannot be written to; `missing`
+    stands for absent values."""
     import pyarrow.compute as pc
 
     dtype, filled = (
@@ -31,7 +33,7 @@ def to_numpy(column: "pa.Array", missing: float = 0) -> np.ndarray:
 
 
 def parts(texts: "pa.Array") -> tuple[np.ndarray, np.ndarray]:
-    """Of large_string: where each begins and ends, int64 `[texts + 1]`, and all bytes."""
+    """Return the offsets of the texts of a large_string array, int64 `[texts + 1]`, and all bytes."""
     _, ends, content = texts.buffers() if len(texts) else (None, bytes(8), None)
     begin = np.frombuffer(ends, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     return begin, np.frombuffer(content or bytes(1), np.uint8)

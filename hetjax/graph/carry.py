@@ -1,4 +1,4 @@
-"""What was learned of nodes, carried to another graph: by the users' ids where both graphs have them, else by the nodes' numbers."""
+"""Transfer of learned features of nodes to another graph: by the users' ids where both graphs have them, else by the nodes' numbers."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
@@ -16,7 +16,7 @@ ROWS = 2**16  # copied at a time
 
 
 def places(trained: HetGraph, graph: HetGraph, node_type: str, file: str) -> np.ndarray:
-    """Where each node of a type was in the graph that was trained on, int64 `[nodes]`; -1: it was not there.
+    """Return the place of each node of a type in the graph that was trained on, int64 `[nodes]`; -1: it was not there.
 
     Raises:
       InputError: a graph has no ids, and the numbers of nodes differ.
@@ -38,7 +38,7 @@ def carried(
     file: str,
     made: Make | Mapping[str, np.ndarray],
 ) -> tuple[dict[str, np.ndarray], dict[str, int]]:
-    """Learned features `[nodes, width]` of each type for another graph's nodes; and how many nodes are new, by type.
+    """Return learned features `[nodes, width]` of each type for another graph's nodes, and how many nodes are new, by type.
 
     A new node gets the mean of its neighbours, as `of_neighbours` says, or of its type where that gives nothing; the mean of its
     type; or is an error; or keeps what is there, if it is to be `fresh`.
@@ -74,10 +74,10 @@ def carried(
 def of_neighbours(
     graph: HetGraph, node_type: str, unknown: np.ndarray, where: np.ndarray, table: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What new nodes of a type get from their neighbours: the mean over these, over edges in both directions.
+    """Return the features that new nodes of a type get from their neighbours: the mean over these, over edges in both directions.
 
     A neighbour of the same type that is known gives its own row; one of another type, whose features are of another space,
-    gives the mean of the known nodes of `node_type` that it is joined to. What gives nothing does not count.
+    gives the mean of the known nodes of `node_type` that it is joined to. A neighbour that gives nothing does not count.
 
     Args:
       unknown: the new nodes, int64.
@@ -109,7 +109,7 @@ def of_neighbours(
 
 
 def _sums(groups: np.ndarray, table: np.ndarray, rows: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The sums of rows of a table by group, and how many each is of."""
+    """Return the sums of rows of a table by group, and the number of rows in each."""
     sums, sizes = np.zeros((count, table.shape[1])), np.bincount(groups, minlength=count)
     for start in range(0, len(rows), ROWS):
         np.add.at(sums, groups[start : start + ROWS], table[rows[start : start + ROWS]])
@@ -117,7 +117,7 @@ def _sums(groups: np.ndarray, table: np.ndarray, rows: np.ndarray, count: int) -
 
 
 def _joined(graph: HetGraph, node_type: str, other: str, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The pairs of a node of a type that is asked for, bool `[nodes]`, and a node of another that an edge joins; each once."""
+    """Return the pairs of a requested node of a type, bool `[nodes]`, and a node of another type that an edge joins; each once."""
     pairs = [pair for relation in graph.schema.relations for pair in _ends(graph, relation, node_type, other, asked)]
     keys = [nodes.astype(np.int64) * max(1, graph.schema.nodes[other]) + near for nodes, near in pairs]
     distinct = np.unique(np.concatenate([np.empty(0, np.int64), *keys]))
@@ -128,7 +128,7 @@ def _joined(graph: HetGraph, node_type: str, other: str, asked: np.ndarray) -> t
 def _ends(
     graph: HetGraph, relation: Relation, node_type: str, other: str, asked: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The pairs of one relation, for either end that may be the one that is asked for."""
+    """Yield the pairs of one relation, for either end that may be the requested one."""
     csc = graph.relations[relation]
     if (relation.target, relation.source) == (node_type, other):
         nodes = np.flatnonzero(asked)
@@ -140,20 +140,20 @@ def _ends(
 
 
 def _into(csc: CSC, start: int, asked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of some edges those from a node that is asked for: `(sources, targets)`."""
+    """Return those edges that start at a requested node: `(sources, targets)`."""
     sources = csc.indices[start : start + ROWS].astype(np.int64)
     edges = np.flatnonzero(asked[sources])
     return sources[edges], np.searchsorted(csc.indptr, start + edges, side="right") - 1
 
 
 def _ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The numbers of ranges, one after the other."""
+    """Return the numbers of ranges, one after the other."""
     before = np.cumsum(lengths) - lengths
     return np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
 
 
 def check_one_hot(types: set[str], trained: HetGraph, graph: HetGraph, file: str) -> None:
-    """Raise an InputError where a type whose nodes have a weight each (`rgcn.one_hot`) has other nodes, or another order."""
+    """Raise an InputError if a type whose nodes have a weight each (`rgcn.one_hot`) has other nodes, or another order."""
     for node_type in sorted(types):
         where = places(trained, graph, node_type, file)
         if len(where) != trained.schema.nodes[node_type] or not np.array_equal(where, np.arange(len(where))):

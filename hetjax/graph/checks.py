@@ -29,7 +29,7 @@ def whole_numbers(values: Any, place: str, kinds: str = "iu") -> np.ndarray:
 
 
 def sorted_ids(ids: np.ndarray) -> np.ndarray:
-    """Return the ids in rising order, the array itself where they are."""
+    """Return the ids in rising order; the array itself if they are sorted."""
     return ids if (ids[1:] >= ids[:-1]).all() else np.sort(ids)
 
 

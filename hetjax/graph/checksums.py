@@ -1,4 +1,4 @@
-"""Whether the arrays of a store are those that were written: each is held against its checksum, by one read in order."""
+"""Verification of a store's arrays: each is compared with its checksum, by one read in order."""
 
 import os
 import zlib
@@ -18,14 +18,14 @@ AT_ONCE = 2**24  # bytes
 def verify(
     path: str | os.PathLike, relations: Collection[Relation] | None = None, features: Collection[str] | None = None
 ) -> bool:
-    """Read the arrays of a store, and hold each against the checksum that was written with it.
+    """Read the arrays of a store, and compare each with the checksum that was written with it.
 
     Args:
       path: of the store.
       relations, features: whose arrays are read, if not all; labels and splits are in any case.
 
     Returns:
-      Whether there are checksums; an older store has none, and nothing of it is read.
+      True if there are checksums; an older store has none, and nothing of it is read.
 
     Raises:
       InputError: an array whose checksum is another, or that has none; or as `hetjax.graph.store.open`.
@@ -60,7 +60,7 @@ def verify(
 
 
 def _checksum(array: np.ndarray, bar: tqdm) -> int:
-    """CRC-32 of an array's values, row by row whatever the order in its file."""
+    """Return the CRC-32 of an array's values, row by row whatever the order in its file."""
     checksum, step = 0, max(1, AT_ONCE // max(1, array[:1].nbytes)) if array.ndim else 1
     for start in range(0, len(array), step):
         rows = np.ascontiguousarray(array[start : start + step])
@@ -70,7 +70,7 @@ def _checksum(array: np.ndarray, bar: tqdm) -> int:
 
 
 def held(path: str | os.PathLike) -> tuple[list[Relation], list[str]]:
-    """The relations, and the types with features, whose arrays a store has: of a partition's own store not all."""
+    """Return the relations, and the types with features, whose arrays a store has: a partition's own store lacks some."""
     description, available = store.describe(path), store.array_names(path)
     schema = description.schema
     relations = [r for n, r in enumerate(schema.relations) if available is None or f"relation_{n}.indptr" in available]

@@ -1,4 +1,4 @@
-"""Named columns of labels: what a graph knows of the nodes of a type, of which a run predicts one."""
+"""Named columns of labels of a graph's node types, one of which a run predicts."""
 
 import reprlib
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ import numpy as np
 
 from hetjax.graph.checks import check_ids, sorted_ids, whole_numbers
 from hetjax.graph.names import Ids, Names
-from hetjax.graph.schema import Schema
+from hetjax.graph.schema import Schema, check_text
 from hetjax.system.errors import InputError, short
 
 SPLITS = ("train", "validation", "test")
@@ -41,7 +41,7 @@ class Column:
 
     @property
     def numeric(self) -> bool:
-        """True if labels are numbers, not classes."""
+        """Return whether labels are numbers, not classes."""
         return self.labels.dtype.kind == "f"
 
     def labelled(self, ids: np.ndarray) -> np.ndarray:
@@ -51,9 +51,11 @@ class Column:
         return (self.labels[ids, 0] if self.labels.ndim == 2 else self.labels[ids]) != UNLABELLED
 
     def words(self) -> str:
-        """Return what the labels are, and how many nodes each split has."""
+        """Return what the labels are, and how many nodes each split has; or that none is known."""
+        if not self.labelled(np.arange(len(self.labels))).any():
+            return "none is known"
         several = ", of which a node may have several" * (self.labels.ndim == 2)
-        what = "a number of each node" if self.numeric else f"{self.classes} classes{several}"
+        what = "a number of each node" if self.numeric else f"{self.classes} class{'es' * (self.classes > 1)}{several}"
         return f"{what}; " + ", ".join(f"{len(ids):,} {name}" for name, ids in self.splits.items())
 
 
@@ -64,6 +66,7 @@ def column_type(name: str) -> str:
 
 def check_name(name: str, schema: Schema, where: str) -> None:
     """Raise an InputError for the name of a column that is not `TYPE.NAME`."""
+    check_text(name)
     node_type, _, label = name.rpartition(".")
     if node_type not in schema.nodes or not label:
         types = reprlib.repr(sorted(schema.nodes))

@@ -12,7 +12,7 @@ MANY = 2**20  # edges that are grouped by ranges of targets, as they are more th
 
 
 class Piece(NamedTuple):
-    """Which of a relation's edges there are, where it is cut: edge `e` is of piece `e mod of`, so pieces are even, and every target's too.
+    """A piece of a relation's edges: edge `e` belongs to piece `e mod of`, so pieces are even, and every target's share too.
 
     Attributes:
       number, of: which piece, of how many.
@@ -24,7 +24,7 @@ class Piece(NamedTuple):
     relation: str
 
     def edges(self, total: int) -> int:
-        """How many of so many edges it has."""
+        """Return how many of so many edges the piece has."""
         return (total - self.number + self.of - 1) // self.of
 
 
@@ -35,7 +35,7 @@ class CSC(NamedTuple):
       indptr: int64 `[targets + 1]`; the in-edges of target `v` are `indices[indptr[v]:indptr[v + 1]]`.
       indices: source ids `[edges]`, of the smallest unsigned type that holds every source id.
       weights: float32 `[edges]`, finite; None: every edge counts alike.
-      loops: whether the first edge of every target is a loop of its own, which every draw of neighbours takes.
+      loops: whether the first edge of every target is a loop of its own, which every sample of neighbours contains.
       piece: None: these are all edges. Else `indptr` is of all edges, and `indices` has those of the piece, in their order.
     """
 
@@ -51,13 +51,13 @@ class CSC(NamedTuple):
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """Those that there are, by name."""
+        """Return the arrays that are present, by name."""
         named = {"indptr": self.indptr, "indices": self.indices, "weights": self.weights}
         return {name: array for name, array in named.items() if array is not None}
 
 
 def index_dtype(count: int) -> np.dtype:
-    """The smallest unsigned integer type that holds the ids `0..count - 1`."""
+    """Return the smallest unsigned integer type that holds the ids `0..count - 1`."""
     return np.min_scalar_type(max(count - 1, 0))
 
 
@@ -89,7 +89,7 @@ def from_edges(
 
 
 def as_weights(values: np.ndarray, edges: int, place: str) -> np.ndarray:
-    """Weights of edges as float32 `[edges]`, or an InputError that begins with `place`."""
+    """Return weights of edges as float32 `[edges]`. Errors begin with `place`."""
     values = np.asarray(values)
     if values.shape != (edges,) or values.dtype.kind not in "iuf":
         raise InputError(f"{place}: weights are {values.dtype} {values.shape}, and should be numbers ({edges},)")
@@ -108,19 +108,19 @@ def check_weights(weights: np.ndarray, place: str) -> None:
 
 
 def edges_of(csc: CSC) -> tuple[np.ndarray, np.ndarray]:
-    """The edge list `(source, target)` of a CSC, sorted by target."""
+    """Return the edge list `(source, target)` of a CSC, sorted by target."""
     target = np.repeat(np.arange(len(csc.indptr) - 1, dtype=index_dtype(len(csc.indptr) - 1)), np.diff(csc.indptr))
     return csc.indices, target
 
 
 def cut(csc: CSC, piece: Piece) -> CSC:
-    """A piece of a relation without weights, whose edges are copied; the pointers are not."""
+    """Return a piece of a relation without weights, whose edges are copied; the pointers are not."""
     assert csc.weights is None and csc.piece is None
     return CSC(csc.indptr, np.ascontiguousarray(csc.indices[piece.number :: piece.of]), None, False, piece)
 
 
 def reverse(csc: CSC, sources: int) -> CSC:
-    """The same edges, each turned around with its weight; `sources` is the number of nodes on the source side of `csc`."""
+    """Return the same edges, each turned around with its weight; `sources` is the number of nodes on the source side of `csc`."""
     source, target = edges_of(csc)
     return from_edges(target, source, len(csc.indptr) - 1, sources, csc.weights)
 
@@ -135,7 +135,7 @@ def _count(target, indptr):
 
 @compiled
 def _place(target, indptr, values, out):
-    """Put what edges have where the edges of their targets lie."""
+    """Put the values of edges at the places of the edges of their targets."""
     cursor = indptr[:-1].copy()
     for edge in range(len(target)):
         node = target[edge]

@@ -1,4 +1,5 @@
-"""Many edges by target, stably: first by ranges of targets, then each range, whose counters and edges fit a processor's cache.
+"""A stable grouping of many edges by target: first by ranges of targets, then within each range, whose counters and
+edges fit a processor's cache.
 
 Placed in one go, most edges would wait for memory. Both passes run in threads, without the interpreter's lock, and need 2 bytes an edge.
 Edges that come in pieces are spread by ranges a piece at a time, while it is in the cache.
@@ -33,18 +34,18 @@ class Ranges(NamedTuple):
     place: np.dtype
 
     def targets_of(self, number: int) -> slice:
-        """The targets in a range."""
+        """Return the targets in a range."""
         return slice(number << self.bits, min(self.targets, (number + 1) << self.bits))
 
 
 def ranges_of(targets: int) -> Ranges:
-    """The ranges of so many targets."""
+    """Return the ranges of so many targets."""
     bits = max(BITS, (targets - 1).bit_length() - RANGES)
     return Ranges(targets, bits, -(-targets >> bits), np.dtype(np.uint16 if bits <= 16 else np.uint32))
 
 
 def group(target: np.ndarray, targets: int, values: Sequence[np.ndarray], out: Sequence[np.ndarray]) -> np.ndarray:
-    """Put what edges have where the edges of their targets lie, in their order.
+    """Put the values of edges at the places of the edges of their targets, in their order.
 
     Args:
       target: integers `[edges]`, already checked to lie in `0..targets - 1`.
@@ -92,7 +93,7 @@ class Piece(NamedTuple):
 
 
 def spread(target: np.ndarray, ranges: Ranges, values: Sequence[np.ndarray], dtypes: Sequence[np.dtype]) -> Piece:
-    """Some edges by ranges of targets; arguments as of `group`, and the dtypes in which values are kept."""
+    """Return some edges by ranges of targets; arguments as in `group`, and the dtypes in which values are stored."""
     target, counts = _words(target), np.zeros(ranges.number, np.int64)
     _count(target, np.uint32(ranges.bits), counts)
     ends, places = np.cumsum(counts), np.empty(len(target), ranges.place)
@@ -133,14 +134,14 @@ def gather(
 
 
 def _words(values: np.ndarray) -> np.ndarray:
-    """As int32, or the bits of float32 as such."""
+    """Return the values as int32; of float32 the bits as such."""
     if values.dtype.kind == "f":
         return np.ascontiguousarray(values, np.float32).view(np.int32)
     return np.ascontiguousarray(values, np.int32)
 
 
 def _bits(values: np.ndarray) -> np.ndarray:
-    """The bits of what has four bytes, as int32."""
+    """Return the bits of values of four bytes, as int32."""
     return values.view(np.int32) if values.itemsize == 4 else values
 
 
@@ -152,7 +153,7 @@ def _count(target, bits, counts):
 
 @compiled
 def _spread(target, bits, values, first, places, out):
-    """Put places of targets, and values, where their ranges lie; `first` is where the next of each range comes."""
+    """Put places of targets, and values, at the places of their ranges; `first` is the place of the next edge of each range."""
     for edge in range(len(target)):
         node = np.uint32(target[edge])
         number = node >> bits
@@ -164,7 +165,7 @@ def _spread(target, bits, values, first, places, out):
 
 @compiled
 def _gather(ends, starts, number, given, out):
-    """Put what the pieces' edges of one range have one after another."""
+    """Put the values of the pieces' edges of one range one after another."""
     at = 0
     for piece in range(len(starts)):
         first = ends[piece, number - 1] if number else 0
@@ -175,7 +176,7 @@ def _gather(ends, starts, number, given, out):
 
 @compiled
 def _sort(places, begin, ends, out):
-    """Sort the edges of one range, which begin at `begin`, by their targets; fill where those of each target end."""
+    """Sort the edges of one range, which begin at `begin`, by their targets; fill the ends of each target's edges."""
     cursor, given, at = np.zeros(len(ends), np.int64), out.copy(), 0
     for place in places:
         cursor[place] += 1

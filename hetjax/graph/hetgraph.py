@@ -33,7 +33,7 @@ class HetGraph:
     Attributes:
       schema: node types, relations, target.
       relations: the edges of every relation of the schema; an empty relation has a CSC without indices.
-      features: matrix of numbers `[nodes, width]` per node type, each of its own width and dtype; a type that is absent has
+      features: matrix of values `[nodes, width]` per node type, each of its own width and dtype; a type that is absent has
         none, and a model learns its features.
       labels: int32 `[nodes of the target type]`, class ids, `-1` where there is no label; or, where a node may have several
         labels, int8 `[nodes of the target type, classes]`, 1 for each that it has and 0 for the others, a row of `-1` where
@@ -64,7 +64,7 @@ class HetGraph:
         return "\n".join(["HetGraph", *self.lines()])
 
     def lines(self) -> Iterator[str]:
-        """Node types, relations and splits in words, a line each."""
+        """Yield node types, relations and splits in words, a line each."""
         for node_type, count in self.schema.nodes.items():
             matrix = self.features.get(node_type)
             has = (
@@ -84,7 +84,7 @@ class HetGraph:
             yield f"  {name}: {column.words()}"
 
     def arrays(self) -> Iterator[np.ndarray]:
-        """Every array of the graph."""
+        """Yield every array of the graph."""
         for csc in self.relations.values():
             yield from csc.arrays.values()
         yield from self.features.values()
@@ -136,12 +136,12 @@ class HetGraph:
 
     @property
     def multilabel(self) -> bool:
-        """Whether a node may have several labels."""
+        """Return whether a node may have several labels."""
         return self.labels.ndim == 2
 
     @property
     def numeric(self) -> bool:
-        """True if labels are numbers, not classes."""
+        """Return whether labels are numbers, not classes."""
         return self.labels.dtype.kind == "f"
 
     def labelled(self, ids: np.ndarray) -> np.ndarray:
@@ -149,7 +149,7 @@ class HetGraph:
         return self.own_column.labelled(ids)
 
     def only(self, relations: Sequence[Relation]) -> "HetGraph":
-        """The same graph with the edges of some relations alone; nothing is copied.
+        """Return the same graph with the edges of some relations alone; nothing is copied.
 
         Raises:
           InputError: a relation that the graph does not have.
@@ -188,7 +188,7 @@ def build(
       schema: what the graph is to contain.
       edges: `(source ids, target ids)` or `(source ids, target ids, weights)` per relation of the schema, all of them. They are
         asked for one relation at a time, and not kept: a mapping that reads them when asked needs no memory for all of them
-        at once. Weights are finite numbers, kept as float32. What is a `CSC` already is taken as it is.
+        at once. Weights are finite numbers, kept as float32. A `CSC` is taken unchanged.
       features, labels, splits: as in `HetGraph`; labels `[nodes, classes]` may be of any integer type or bool, splits need
         not be sorted, and one that is absent is empty.
       where: the file or folder to name in an error.
@@ -212,6 +212,9 @@ def build(
     features = {name: np.asanyarray(matrix) for name, matrix in features.items()}
     own = Column(labels, splits, schema.classes, names.classes)
     own = checked(own, schema, where, names, files)
+    check_name(f"{schema.target}.{label_name}", schema, where)
+    if f"{schema.target}.{label_name}" in columns:
+        raise InputError(f"{where}: two columns of labels are called {schema.target}.{label_name}")
     made = {}
     for name, column in columns.items():
         check_name(name, schema, where)
@@ -225,7 +228,7 @@ def build(
 
 
 def _grouped(ends: tuple[np.ndarray, ...] | CSC, relation: Relation, schema: Schema, where: str) -> CSC:
-    """A relation's edges by target, once they are checked."""
+    """Return a relation's edges by target, once they are checked."""
     place = f"{where}: relation {relation}"
     if isinstance(ends, CSC):
         if ends.piece or ends.loops:

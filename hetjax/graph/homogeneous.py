@@ -1,4 +1,4 @@
-"""All relations as one, and all types' nodes numbered on: the homogeneous graph below a heterogeneous one."""
+"""The homogeneous graph below a heterogeneous one: all relations as one, and the nodes of all types numbered consecutively."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,18 +15,19 @@ PATIENCE = 2  # seconds before a bar is shown
 
 
 def offsets(nodes: Mapping[str, int]) -> dict[str, int]:
-    """The number that each type's first node has, if so many nodes are numbered on from type to type."""
+    """Return the number of each type's first node, if the nodes are numbered consecutively from type to type."""
     starts = np.cumsum([0, *nodes.values()])
     return {name: int(start) for name, start in zip(nodes, starts)}
 
 
 def split(schema: Schema, values: np.ndarray) -> dict[str, np.ndarray]:
-    """What nodes of the homogeneous graph have, per type."""
+    """Return the values of the homogeneous graph's nodes, per type."""
     return dict(zip(schema.nodes, np.split(values, np.cumsum(list(schema.nodes.values()))[:-1])))
 
 
 def homogeneous(graph: HetGraph, dtype: DTypeLike | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """The undirected simple graph below all relations, as METIS and Fennel see it; types' nodes are numbered on in the schema's order.
+    """Return the undirected simple graph below all relations, as METIS and Fennel see it; nodes are numbered
+    consecutively in the schema's order of types.
 
     Returns:
       `(indptr [nodes + 1], neighbours)`: the neighbours of node `v` are `neighbours[indptr[v]:indptr[v + 1]]`, rising;
@@ -46,7 +47,7 @@ def both_ways(
     loops: bool = True,
     weighted: bool = False,
 ) -> CSC:
-    """Every edge of some relations in both directions, as one relation from so many nodes to themselves.
+    """Return every edge of some relations in both directions, as one relation from so many nodes to themselves.
 
     A self loop is there twice, as any edge. While it is made, ids of one relation are held a second time.
 
@@ -84,7 +85,7 @@ def _count_ends(indptr, indices, source, target, loops, out):
 
 @compiled
 def _put_ends(indptr, indices, weights, source, target, loops, free, out, out_weights):
-    """Put every edge where its ends have room: `free` says where, and moves on."""
+    """Put every edge into the room of its ends: `free` is the next free place, and advances."""
     for v in range(len(indptr) - 1):
         for edge in range(indptr[v], indptr[v + 1]):
             u, w = np.int64(indices[edge]) + source, v + target
@@ -98,7 +99,7 @@ def _put_ends(indptr, indices, weights, source, target, loops, free, out, out_we
 
 @compiled
 def _sort_unique(indptr, neighbours):
-    """Sort each row and drop what stands there twice, in place; returns how many are left."""
+    """Sort each row and drop duplicates, in place; return how many entries are left."""
     kept, start = 0, 0
     for v in range(len(indptr) - 1):
         stop, first = indptr[v + 1], kept

@@ -1,4 +1,4 @@
-"""What is made of a graph's features before anything else sees them, so that every way of training sees the same."""
+"""Preparation of a graph's features before anything else sees them, so that every way of training sees the same."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -16,12 +16,12 @@ WIDE = 16  # columns from which on zeros tell of what kind the numbers are
 
 
 def kinds_of(graph: HetGraph) -> dict[str, str]:
-    """The kind of numbers that the features of each type are; of none, if all together are too large to be normalised."""
+    """Return the kind of values that the features of each type are; empty if all together are too large to be normalised."""
     return {} if _large(graph) else {t: kind_of(matrix) for t, matrix in graph.features.items()}
 
 
 def needed(graph: HetGraph, kinds: Mapping[str, str]) -> tuple[str, str]:
-    """`data.normalize_features` for a graph, and why.
+    """Return the value of `data.normalize_features` for a graph, and the reason.
 
     Args:
       kinds: what `kinds_of` gives of it.
@@ -44,7 +44,7 @@ def _large(graph: HetGraph) -> bool:
 
 
 def unscaled(graph: HetGraph) -> str:
-    """A word on features that are large, as their first rows have them; empty if none are."""
+    """Return a sentence on features that are large, judged by their first rows; empty if none are."""
     sizes = {
         t: mean_size(matrix[: max(1, AT_ONCE // matrix.shape[1])])
         for t, matrix in graph.features.items()
@@ -57,7 +57,8 @@ def unscaled(graph: HetGraph) -> str:
 
 
 def kind_of(matrix: np.ndarray) -> str:
-    """`binary`: 0 and 1; `counts`: none below 0, and most of them 0 or all whole; `sparse`: most of them 0; `numbers`: any others.
+    """Return the kind of some values. `binary`: 0 and 1; `counts`: none below 0, and most of them 0 or all whole;
+    `sparse`: most of them 0; `numbers`: any others.
 
     Most of few columns may be 0 where a category was made of some: those tell nothing of the others.
     """
@@ -81,7 +82,7 @@ def normalised(
     kinds: Mapping[str, str] | None = None,
     done: Mapping[str, np.ndarray] | None = None,
 ) -> HetGraph:
-    """The graph with features brought to the size of 1, of every type as its kind of numbers asks for; float32.
+    """Return the graph with the features of every type scaled to the size of 1, by the kind of their values; float32.
 
     Counts, and of a graph of one type 0 and 1 too: every row divided by its sum. Zeros mostly: all divided by the mean size of the others.
     Numbers of any size: every column to mean 0 and standard deviation 1. Zeros and ones of several types are left as they are.
@@ -117,7 +118,7 @@ def _shares(rows: np.ndarray) -> np.ndarray:
 
 
 def mean_size(matrix: np.ndarray) -> float:
-    """The mean of the absolute values that are not zero."""
+    """Return the mean of the absolute values that are not zero."""
     total, count = 0.0, 0
     for start in range(0, len(matrix), rows := max(1, AT_ONCE // matrix.shape[1])):
         part = np.abs(matrix[start : start + rows].astype(np.float64))

@@ -31,7 +31,7 @@ MOST_NUMBERS = 2**30  # of all nodes' label inputs
 
 
 def obstacle(graph: HetGraph, like: HetGraph | None = None) -> str:
-    """Why a graph's labels cannot be inputs, as `with_labels` takes it; empty if they can."""
+    """Return the reason why a graph's labels cannot be inputs of `with_labels`; empty if they can."""
     schema, count = graph.schema, len(graph.splits["train"])
     if (new := schema.target + ADDED) in schema.nodes:
         return f"the graph has a type {new!r} already"
@@ -47,7 +47,7 @@ def obstacle(graph: HetGraph, like: HetGraph | None = None) -> str:
 
 
 def with_labels(graph: HetGraph, like: HetGraph | None = None) -> HetGraph:
-    """The graph with a new target type, that has the nodes of the old one, and propagated labels as its features.
+    """Return the graph with a new target type, which has the nodes of the old one, and propagated labels as its features.
 
     Its relations are those into the old target; `itself` from the old target; and `labels` from itself, which carries the features in models
     without a self term.
@@ -57,7 +57,7 @@ def with_labels(graph: HetGraph, like: HetGraph | None = None) -> HetGraph:
         model predicts.
 
     Raises:
-      InputError: there are too few training nodes, too many numbers, or such a type already.
+      InputError: there are too few training nodes, too many values, or such a type already.
     """
     if why := obstacle(graph, like):
         raise InputError(f"data.label_inputs is true, and {why}")
@@ -74,11 +74,12 @@ def with_labels(graph: HetGraph, like: HetGraph | None = None) -> HetGraph:
         relations=relations,
         features={**graph.features, new: propagated(graph, along)},
         names=replace(graph.names, nodes={**graph.names.nodes, **named}),
+        columns={},
     )
 
 
 def without_labels(graph: HetGraph) -> HetGraph:
-    """The graph that `with_labels` was given, but for what else was made of features; another graph is returned as it is."""
+    """Return the graph that `with_labels` was given, except for other changes of its features; another graph is returned unchanged."""
     schema = graph.schema
     if Relation(schema.target, LABELS, schema.target) not in schema.relations or not schema.target.endswith(ADDED):
         return graph
@@ -94,7 +95,7 @@ def without_labels(graph: HetGraph) -> HetGraph:
 
 
 def propagated(graph: HetGraph, along: Mapping[str, Sequence[Relation]] | None = None) -> np.ndarray:
-    """What the labels of other folds say of every target node, float32 `[nodes, ways * classes]`.
+    """Return the propagated labels of other folds at every target node, float32 `[nodes, ways * classes]`.
 
     Along each of `label_propagation.ways`, unless others are given, the share of every class among what reaches the node, less the share among the labels that
     were propagated: 0 where nothing does, and everywhere if there are no training nodes. Only labels of the training nodes are read; a node of no fold gets those of all.

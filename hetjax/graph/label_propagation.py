@@ -1,8 +1,8 @@
-"""Label propagation over a heterogeneous graph: what its edges alone say of the labels.
+"""Label propagation over a heterogeneous graph: the information on the labels that its edges alone contain.
 
 As Zhou et al. (Learning with Local and Global Consistency, NeurIPS 2003) do: `F <- a S F + (1 - a) Y`, where `S` is the adjacency matrix
 normalised on both sides. Here nodes of all types are one set of nodes, and the edges of the chosen relations are one set of edges, each
-both ways. Of one relation alone the labels travel the metapath of two hops along it and back.
+both ways. Along one relation alone the labels travel the metapath of two hops along it and its reverse.
 """
 
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ AT_ONCE = 2**26  # numbers of all nodes that are held at a time
 
 
 def ways(graph: HetGraph) -> dict[str, tuple[Relation, ...]]:
-    """Sets of relations to propagate along, by name: all of them, and each alone that the target type is an end of.
+    """Return sets of relations to propagate along, by name: all of them, and each alone that the target type is an end of.
 
-    A relation and its reverse are one way. Of many, those with the most edges are taken.
+    A relation and its reverse are one way. If there are many, those with the most edges are taken.
     """
     target, found = graph.schema.target, dict[str, tuple[Relation, ...]]()
     touching = [r for r, csc in graph.relations.items() if target in (r.source, r.target) and csc.edges]
@@ -35,7 +35,7 @@ def ways(graph: HetGraph) -> dict[str, tuple[Relation, ...]]:
 
 
 def _reverses(graph: HetGraph, relation: Relation, other: Relation) -> bool:
-    """Whether two relations join the same types the other way around, with as many edges at every node."""
+    """Return whether two relations join the same types in opposite directions, with as many edges at every node."""
     if (relation.source, relation.target) != (other.target, other.source):
         return False
     one, two = graph.relations[relation], graph.relations[other]
@@ -44,10 +44,10 @@ def _reverses(graph: HetGraph, relation: Relation, other: Relation) -> bool:
 
 
 class Propagation:
-    """Propagates numbers of the target nodes along some relations.
+    """A propagation of values of the target nodes along some relations.
 
-    Holds 8 bytes an edge, where relations have weights 16, and two numbers per node and column, of as many columns at a time as
-    make `AT_ONCE` numbers.
+    Holds 8 bytes an edge, where relations have weights 16, and two values per node and column, of as many columns at a time as
+    make `AT_ONCE` values.
 
     Args:
       graph: whose edges are followed, each both ways; of weights, their absolute values.
@@ -67,7 +67,7 @@ class Propagation:
         self.degrees = total_weights(self.edges)[:, None]
 
     def __call__(self, start: np.ndarray, steps: int = STEPS) -> np.ndarray:
-        """`F` of the target nodes after so many steps, at least one, float32 `[nodes, columns]`.
+        """Return `F` of the target nodes after so many steps, at least one, float32 `[nodes, columns]`.
 
         Args:
           start: `Y`, `[nodes of the target type, columns]`.
@@ -80,7 +80,8 @@ class Propagation:
         return found
 
     def _spread(self, start: np.ndarray, steps: int) -> np.ndarray:
-        """With `D` the degrees and `A` the edges, `G = D^-1/2 F` becomes `a D^-1 A G + (1 - a) D^-1/2 Y`: sums of neighbours as they are.
+        """Propagate so many steps. With `D` the degrees and `A` the edges, `G = D^-1/2 F` becomes `a D^-1 A G + (1 - a)
+        D^-1/2 Y`: unweighted sums over neighbours.
 
         A node whose edges weigh nothing, which has no `G`, keeps `(1 - a) Y`.
         """
@@ -99,7 +100,7 @@ class Propagation:
 
 
 def known(graph: HetGraph, ids: np.ndarray) -> np.ndarray:
-    """`Y` of the nodes `ids`, float32 `[nodes of the target type, classes]`, zeros of all others.
+    """Return `Y` of the nodes `ids`, float32 `[nodes of the target type, classes]`, zeros for all others.
 
     Where a node may have several labels there are twice as many columns: of each label whether it has it, and then whether it has it not.
     """
@@ -113,7 +114,7 @@ def known(graph: HetGraph, ids: np.ndarray) -> np.ndarray:
 
 
 def shares(spread: np.ndarray, prior: np.ndarray, multilabel: bool) -> np.ndarray:
-    """Of what was propagated, the share of every class, `[nodes, classes]`; of a node that nothing reached, the prior.
+    """Return the share of every class in the propagated values, `[nodes, classes]`; the prior for a node that nothing reached.
 
     Args:
       prior: share of every class among the nodes whose labels were propagated.

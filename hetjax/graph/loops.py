@@ -1,4 +1,4 @@
-"""Edges as some models fold them: with a loop at every node, and with weights that normalise."""
+"""Edges as some models aggregate over them: with a loop at every node, and with weights that normalise."""
 
 import numpy as np
 
@@ -7,9 +7,9 @@ from hetjax.system.compiled import compiled
 
 
 def with_loops(csc: CSC) -> CSC:
-    """The edges of a relation from a type to itself, and one loop at every node, before its other edges.
+    """Return the edges of a relation from a type to itself, and one loop at every node, before its other edges.
 
-    A loop that there is already is not doubled. Of edges with weights it keeps its own, of several loops the last one's; a new
+    An existing loop is not doubled. If edges have weights, it keeps its own, and of several loops the last one's is kept; a new
     one's is 1.
 
     Args:
@@ -30,7 +30,7 @@ def with_loops(csc: CSC) -> CSC:
 
 
 def normalised(csc: CSC, sources: int) -> CSC:
-    """The edges with weights `w_uv / sqrt(d_u d_v)`: the symmetric normalisation of Kipf and Welling (2017, equation 2).
+    """Return the edges with weights `w_uv / sqrt(d_u d_v)`: the symmetric normalisation of Kipf and Welling (2017, equation 2).
 
     `d` is the sum of the weights of a node's in-edges, each 1 where there are none; of sources that are no targets, where
     the relation has no loops, that of the out-edges. A weight is 0 where `d_u` or `d_v` is not positive.
@@ -49,7 +49,7 @@ def normalised(csc: CSC, sources: int) -> CSC:
 
 
 def _root(degrees: np.ndarray) -> np.ndarray:
-    """One over the root of what is positive; 0 of all else."""
+    """Return one over the square root of positive values; 0 for all others."""
     positive = degrees > 0
     return np.where(positive, 1 / np.sqrt(np.where(positive, degrees, 1)), 0)
 

@@ -30,7 +30,7 @@ CLOSE = 8  # places per id, up to which numbers are close together
 
 
 class Ids:
-    """What the users call the nodes of one type, or the classes: distinct whole numbers or texts, by hetjax's own numbers.
+    """The users' ids of the nodes of one type, or the names of the classes: distinct whole numbers or texts, by hetjax's own numbers.
 
     Args:
       given: a sequence of them; or a function that gives it, which is called when they are first needed.
@@ -41,7 +41,7 @@ class Ids:
 
     @cached_property
     def values(self) -> "pa.Array":
-        """All of them, int64 or large_string `[count]`."""
+        """The ids, int64 or large_string `[count]`."""
         return as_array(self._given() if callable(self._given) else self._given)
 
     def __len__(self) -> int:
@@ -76,7 +76,7 @@ def _positions(wanted: "pa.Array", values: "pa.Array") -> np.ndarray:
 
 
 def as_array(given: Any) -> "pa.Array":
-    """Ids as an Arrow array of int64 or large_string.
+    """Return ids as an Arrow array of int64 or large_string.
 
     Raises:
       InputError: they are neither whole numbers nor texts, or both.
@@ -105,7 +105,7 @@ def as_array(given: Any) -> "pa.Array":
 
 @dataclass(frozen=True)
 class Names:
-    """What is called how, as far as it is known.
+    """The names of nodes and classes, as far as they are known.
 
     Attributes:
       nodes: the users' ids per node type; a type that is absent has hetjax's own numbers alone.
@@ -122,22 +122,22 @@ class Names:
         return bool(self.nodes) or self.classes is not None
 
     def node(self, node_type: str, number: int) -> str:
-        """A node, as an error says it: its number, and the user's id where that is known and another."""
+        """Return the form of a node in errors: its number, and the user's id if it is known and differs."""
         ids = self.nodes.get(node_type)
         if ids is None or not 0 <= number < len(ids) or ids[number] == number:
             return f"node {number}"
         return f"node {number} ({short(repr(ids[number]), SHOWN)})"
 
     def of(self, node_type: str, count: int) -> "pa.Array":
-        """The users' ids of all nodes of a type; hetjax's own numbers, where they have none."""
+        """Return the users' ids of all nodes of a type; hetjax's own numbers, if they have none."""
         return self.nodes[node_type].values if node_type in self.nodes else arrow.to_arrow(np.arange(count))
 
     def class_names(self, count: int) -> list[str]:
-        """A text per class: its name, or its number."""
+        """Return a text per class: its name, or its number."""
         return [str(name) for name in (range(count) if self.classes is None else self.classes.values.to_pylist())]
 
     def check(self, schema: "Schema", where: str) -> None:
-        """Raise an InputError for the first that is missing, there twice, or of no node type; reads all of them."""
+        """Raise an InputError for the first id that is missing, there twice, or of no node type; read all of them."""
         counts = {name: (self.nodes[name], f"type {name!r}") for name in self.nodes}
         for name in counts.keys() - schema.nodes.keys():
             raise InputError(f"{where}: ids of {name!r}, which is not among the node types {sorted(schema.nodes)}")
@@ -151,7 +151,7 @@ class Names:
 
 @contextmanager
 def _in(place: str) -> Iterator[None]:
-    """Puts the place before what an InputError says."""
+    """Put the place before the text of an InputError."""
     try:
         yield
     except InputError as error:
@@ -174,7 +174,7 @@ def _check(values: "pa.Array", count: int, what: str) -> None:
 
 
 def distinct(values: "pa.Array") -> bool:
-    """Whether ids, none of which is missing, are all different; numbers by marks or by sorting, which are faster than hashing."""
+    """Return whether ids, none of which is missing, are all different; numbers by marks or by sorting, which are faster than hashing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -226,7 +226,7 @@ def write_column(file: Path, values: "pa.Array") -> None:
 
 
 def read(folder: Path, schema: "Schema", files: Mapping[str, int]) -> Names:
-    """The names in a store's folder, as `write` left them; a file is opened when its names are needed."""
+    """Return the names in a store's folder, as `write` left them; a file is opened when its names are needed."""
 
     nodes = {t: stored(folder, f"ids_{n}", schema.nodes[t]) for n, t in enumerate(schema.nodes) if f"ids_{n}" in files}
     return Names(nodes, stored(folder, CLASSES, schema.classes) if CLASSES in files else None)
@@ -238,7 +238,7 @@ def stored(folder: Path, name: str, count: int) -> Ids:
 
 
 def read_column(file: Path, count: int) -> "pa.Array":
-    """The ids in a parquet file that `write_column` wrote.
+    """Return the ids in a parquet file that `write_column` wrote.
 
     Raises:
       InputError: it cannot be read, or has other columns or another number of rows.
@@ -260,7 +260,7 @@ def read_column(file: Path, count: int) -> "pa.Array":
 
 
 def checksum(file: str | os.PathLike) -> int:
-    """CRC-32 of a file's bytes."""
+    """Return the CRC-32 of a file's bytes."""
     crc = 0
     with reading(file), open_regular(file) as stream:
         while piece := stream.read(AT_ONCE):

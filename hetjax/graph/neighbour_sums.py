@@ -16,7 +16,7 @@ NONE = np.zeros(0, np.float32)
 
 
 def sum_neighbours(csc: CSC, x: np.ndarray, into: np.ndarray, factors: np.ndarray) -> None:
-    """`into[v] = factors[v] (sum over the edges u -> v of w_uv x[u])`, where `w` is 1 of edges without weights.
+    """Compute `into[v] = factors[v] (sum over the edges u -> v of w_uv x[u])`; `w` is 1 for edges without weights.
 
     Args:
       csc: checked, not cut into pieces.
@@ -36,7 +36,7 @@ def sum_neighbours(csc: CSC, x: np.ndarray, into: np.ndarray, factors: np.ndarra
 
 
 def total_weights(csc: CSC) -> np.ndarray:
-    """What the edges into every node weigh together, 1 each where they have no weights: float64 `[targets]`."""
+    """Return the sum of the weights of the edges into every node, 1 each where they have no weights: float64 `[targets]`."""
     if csc.weights is None:
         return np.diff(csc.indptr).astype(np.float64)
     total = np.zeros(len(csc.indptr) - 1)

@@ -1,4 +1,4 @@
-"""Arrays in `.npy` files and the like: what the header says is held against what is there, and nothing is ever unpickled."""
+"""Arrays in `.npy` files and the like: the header is checked against the file, and nothing is ever unpickled."""
 
 import io
 import math
@@ -18,7 +18,7 @@ LONGEST_HEADER = 2**14  # bytes; numpy reads none of over 10,000
 
 
 class Header(NamedTuple):
-    """What stands before the values of a `.npy` file.
+    """The header of a `.npy` file, which precedes the values.
 
     Attributes:
       shape, dtype: of the array.
@@ -38,7 +38,7 @@ class Header(NamedTuple):
 
 
 def header(beginning: bytes, size: int, place: str) -> Header:
-    """The header of an array.
+    """Return the header of an array.
 
     Args:
       beginning: the first `LONGEST_HEADER` bytes, or all where there are fewer.
@@ -65,7 +65,7 @@ def header(beginning: bytes, size: int, place: str) -> Header:
 
 
 def map_array(file: Path, dtype: np.dtype, shape: tuple[int, ...] | None, what: str) -> np.ndarray:
-    """A mapped array; a vector of any length for `shape=None`."""
+    """Return a mapped array; a vector of any length for `shape=None`."""
     array = load_array(file)
     if array.dtype != dtype or (array.ndim != 1 if shape is None else array.shape != shape):
         expected = f"{dtype} {shape if shape is not None else '(any,)'}"
@@ -74,7 +74,7 @@ def map_array(file: Path, dtype: np.dtype, shape: tuple[int, ...] | None, what: 
 
 
 def load_array(file: Path) -> np.ndarray:
-    """The array of a `.npy` file, mapped.
+    """Return the array of a `.npy` file, mapped.
 
     Raises:
       InputError: it is none, or of another size than its header says.

@@ -1,4 +1,4 @@
-"""The edges of one relation that come in pieces: each is put into order as it comes, so that the edge list is never there as a whole."""
+"""The edges of one relation that arrive in pieces: each is sorted as it arrives, so that the whole edge list is never in memory."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ FIRST = (
 
 
 class Pieces:
-    """What becomes the `CSC` that `from_edges` makes of all edges together, to the last bit.
+    """The pieces of a `CSC`, which equals that of `from_edges` for all edges together, to the last bit.
 
     Args:
       sources, targets: number of nodes on either side.
@@ -28,7 +28,7 @@ class Pieces:
         self.places, *self.values = (np.empty(FIRST // d.itemsize, d) for d in (self.ranges.place, *self.dtypes))
 
     def spread(self, source: np.ndarray, target: np.ndarray, *weights: np.ndarray) -> Piece:
-        """A piece, in order; in any thread. Arguments as of `from_edges`, but ids are checked here.
+        """Return a piece, in order; in any thread. Arguments as in `from_edges`, but ids are checked here.
 
         Raises:
           InputError: an id of no node.
@@ -39,7 +39,7 @@ class Pieces:
         return grouping.spread(target, self.ranges, [source, *weights], self.dtypes)
 
     def add(self, piece: Piece) -> None:
-        """The next piece."""
+        """Add the next piece."""
         start, end = self.starts[-1], self.starts[-1] + len(piece.places)
         for whole, part in zip((self.places, *self.values), (piece.places, *piece.values)):
             if end > len(whole):  # where it lies, as nothing else knows it
@@ -49,7 +49,7 @@ class Pieces:
         self.starts.append(end)
 
     def csc(self) -> CSC:
-        """All that were added, by target."""
+        """Return all edges that were added, by target."""
         ends = np.array(self.ends, np.uint32).reshape(len(self.ends), self.ranges.number)
         starts, made = np.array(self.starts[:-1]), [np.empty(self.starts[-1], dtype) for dtype in self.dtypes]
         for given, out in zip(self.values, made):

@@ -24,7 +24,7 @@ UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")  # con
 
 
 def no_node(number: int | str, nodes: int) -> str:
-    """What an error says of a number that is none of so many nodes; `MOST_NODES`: of any."""
+    """Return the text of errors on a number that is none of so many nodes; `MOST_NODES`: of any."""
     numbered = f" (0 to {nodes - 1})" if nodes else ""
     there = f"there are {nodes}{numbered}"
     if nodes == MOST_NODES:
@@ -59,7 +59,7 @@ def _key(relation: Relation) -> str:
 
 @dataclass(frozen=True)
 class Schema:
-    """What kinds of nodes and edges a graph has, and which nodes are to be classified.
+    """The schema of a graph: its kinds of nodes and edges, and the nodes that are to be classified.
 
     Attributes:
       nodes: number of nodes of each node type.
@@ -77,7 +77,7 @@ class Schema:
         object.__setattr__(self, "nodes", MappingProxyType(dict(self.nodes)))
         object.__setattr__(self, "relations", tuple(Relation(*relation) for relation in self.relations))
         for name in (*self.nodes, self.target, *(part for relation in self.relations for part in relation)):
-            _check_name(name)
+            check_text(name)
         for count in (*self.nodes.values(), self.classes):
             if not isinstance(count, int | np.integer) or isinstance(count, bool):
                 raise InputError(f"the count {count!r} is {type(count).__name__}, and should be an integer")
@@ -97,11 +97,11 @@ class Schema:
             raise InputError(f"the target type {self.target!r} has {self.classes} classes, outside 1..{MOST_CLASSES}")
 
     def into(self, node_type: str) -> tuple[Relation, ...]:
-        """The relations whose target is `node_type`."""
+        """Return the relations whose target is `node_type`."""
         return tuple(relation for relation in self.relations if relation.target == node_type)
 
     def metagraph(self) -> "networkx.MultiDiGraph":
-        """Node types as nodes (attribute `count`), relations as edges (keyed by the relation's name)."""
+        """Return node types as nodes (attribute `count`), relations as edges (keyed by the relation's name)."""
         import networkx  # takes a while
 
         graph: networkx.MultiDiGraph[str] = networkx.MultiDiGraph()
@@ -112,7 +112,7 @@ class Schema:
         return graph
 
     def layer_types(self, roots: Collection[str], layers: int, reads_own: bool = True) -> tuple[frozenset[str], ...]:
-        """The node types whose embeddings a model of `layers` layers needs, by depth.
+        """Return the node types whose embeddings a model of `layers` layers needs, by depth.
 
         Args:
           roots: the types whose last embeddings are needed.
@@ -128,8 +128,8 @@ class Schema:
         return tuple(needed)
 
 
-def _check_name(name: str) -> None:
-    """Raise an InputError for a name that is none, that no line could hold, or that is longer than `MOST_NAME`."""
+def check_text(name: str) -> None:
+    """Raise an InputError for a name that is none, that does not fit into a line, or that is longer than `MOST_NAME`."""
     if not isinstance(name, str):
         raise InputError(f"the name {reprlib.repr(name)} is {type(name).__name__}, and should be a string")
     if unprintable := UNPRINTABLE.search(name):

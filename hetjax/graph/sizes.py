@@ -1,20 +1,20 @@
-"""What a graph's description says of it: types, relations, counts and widths, and no array."""
+"""The description of a graph without its arrays: types, relations, counts and widths."""
 
 import hashlib
 import json
 import reprlib
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hetjax.graph.checks import FEATURE_TYPES
-from hetjax.graph.columns import LABEL_NAME, check_name, column_type
+from hetjax.graph.columns import LABEL_NAME, check_name
 from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.graph.schema import Relation, Schema
+from hetjax.graph.schema import MOST_CLASSES, Relation, Schema, check_text
 from hetjax.system.errors import InputError, reason, short
 
 MOST_EDGES = MOST_VALUES = 2**48  # of a relation, of a row
@@ -67,13 +67,13 @@ class Sizes:
         object.__setattr__(self, "weighted", frozenset(self.weighted))
 
     def json(self) -> dict:
-        """As plain values, the form that a store's `schema.json` has."""
+        """Return the sizes as plain values, in the form of a store's `schema.json`."""
         columns = [{"name": name, **column._asdict()} for name, column in self.columns.items()]
         named = {"label": self.label_name} if self.label_name != LABEL_NAME else {}
         return self._shape() | named | ({"columns": columns} if columns else {})
 
     def _shape(self) -> dict:
-        """Return what the digest is of."""
+        """Return the content of the digest."""
         features = {name: {"width": width, "dtype": dtype} for name, (width, dtype) in self.features.items()}
         return {
             "nodes": [
@@ -87,19 +87,20 @@ class Sizes:
         }
 
     def _relation_json(self, relation: Relation) -> dict:
-        """Whose edges have no weights is described as before there were any, so that digests of then still hold."""
+        """Return the description of a relation. Without weights it is the same as before there were weights, so that
+        older digests still hold."""
         source, name, target = relation
         about = {"source": source, "name": name, "target": target, "edges": int(self.edges[relation])}
         return about | ({"weights": True} if relation in self.weighted else {})
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the description: equal for equal types, relations, counts and widths, whatever the edges."""
+        """Return the SHA-256 of the description: equal for equal types, relations, counts and widths, whatever the edges."""
         return hashlib.sha256(json.dumps(self._shape(), sort_keys=True).encode()).hexdigest()
 
 
 def sizes(graph: HetGraph) -> Sizes:
-    """The sizes of a graph in memory or mapped; no array is read."""
+    """Return the sizes of a graph in memory or mapped; no array is read."""
     features = {name: (matrix.shape[1], matrix.dtype.name) for name, matrix in graph.features.items()}
     edges = {relation: csc.edges for relation, csc in graph.relations.items()}
     weighted = frozenset(relation for relation, csc in graph.relations.items() if csc.weights is not None)
@@ -108,12 +109,12 @@ def sizes(graph: HetGraph) -> Sizes:
 
 
 def _form(labels: np.ndarray) -> str:
-    """Return what a node has, of `LABELS`."""
+    """Return the form of a node's label, of `LABELS`."""
     return LABELS[2] if labels.dtype.kind == "f" else LABELS[labels.ndim == 2]
 
 
 def abstract_graph(about: Sizes, labels: np.ndarray, splits: Mapping[str, np.ndarray]) -> HetGraph:
-    """A graph of these sizes with labels and splits; its edges and features are there in shape alone, and take no memory."""
+    """Return a graph of these sizes with labels and splits; its edges and features are there in shape alone, and take no memory."""
 
     def empty(shape: tuple[int, ...], dtype) -> np.ndarray:
         return np.broadcast_to(np.zeros((), dtype), shape)
@@ -130,12 +131,12 @@ def abstract_graph(about: Sizes, labels: np.ndarray, splits: Mapping[str, np.nda
 
 
 def in_shape_alone(csc: CSC) -> bool:
-    """Whether edges are those of an `abstract_graph`."""
+    """Return whether edges are those of an `abstract_graph`."""
     return csc.indptr.strides == (0,)
 
 
 def from_json(description: dict, where: str) -> Sizes:
-    """The inverse of `Sizes.json`.
+    """Return the inverse of `Sizes.json`.
 
     Args:
       description: plain values, of which nothing is taken for granted.
@@ -163,6 +164,7 @@ def from_json(description: dict, where: str) -> Sizes:
         }
         columns = {name: sizes for name, sizes in (_column(given, schema) for given in description.get("columns", []))}
         label_name = description.get("label", LABEL_NAME)
+        check_text(label_name)
         check_name(f"{schema.target}.{label_name}", schema, "label")
         if len({f"{schema.target}.{label_name}", *columns}) <= len(description.get("columns", [])):
             raise InputError("two columns of labels have one name")
@@ -174,10 +176,11 @@ def from_json(description: dict, where: str) -> Sizes:
 
 
 def _column(given: dict, schema: Schema) -> tuple[str, ColumnSizes]:
-    """Return the name of a column of labels and what is said of it, once that is checked."""
+    """Return the name of a column of labels and its description, once that is checked."""
     name, sizes = given["name"], ColumnSizes(given["labels"], given["classes"], given["named"])
     check_name(name, schema, "columns")
-    replace(schema, target=column_type(name), classes=sizes.classes)  # which checks the number of classes
+    if type(sizes.classes) is not int or not 1 <= sizes.classes <= MOST_CLASSES:
+        raise InputError(f"columns: {name!r} has {short(repr(sizes.classes), 80)} classes, outside 1..{MOST_CLASSES}")
     if (
         sizes.labels not in LABELS
         or not isinstance(sizes.named, bool)
@@ -190,7 +193,7 @@ def _column(given: dict, schema: Schema) -> tuple[str, ColumnSizes]:
 
 
 def _weighted(about: dict, relation: Relation) -> bool:
-    """Whether a relation's edges have weights; a description that does not say means that they have none."""
+    """Return whether a relation's edges have weights; they have none if a description does not mention them."""
     weights = about.get("weights", False)
     if not isinstance(weights, bool):
         raise InputError(f"relation {relation} has weights {reprlib.repr(weights)}, and should have true or false")
@@ -208,20 +211,20 @@ def _width(features: dict, node_type: str) -> tuple[int, str]:
 
 
 def row_bytes(sizes: Sizes, node_type: str) -> int:
-    """Bytes of one node's static features; 0 for a type that has none."""
+    """Return the bytes of one node's static features; 0 for a type that has none."""
     width, dtype = sizes.features.get(node_type, (0, "float32"))
     return width * np.dtype(dtype).itemsize
 
 
 def check_digest(expected: Sizes, found: Sizes, where: str) -> None:
-    """Raise an InputError that says how a graph differs from the one that a plan was made for."""
+    """Raise an InputError that describes how a graph differs from the one that a plan was made for."""
     if expected.digest != found.digest:
         wrong = difference(found.json(), expected.json(), "schema")
         raise InputError(f"{where}: is not the graph that was partitioned: {wrong}")
 
 
 def difference(there: Any, here: Any, place: str) -> str | None:
-    """The first place where plain values differ, with both; None if they do not."""
+    """Return the first place where plain values differ, with both; None if they do not."""
     if isinstance(there, dict) and isinstance(here, dict):
         if there.keys() != here.keys():
             return f"{place} has the keys {_short(list(there))}, and should have {_short(list(here))}"

@@ -1,4 +1,4 @@
-"""What options are chosen by: counts of a graph's nodes, edges and labels. Its edges and features are not read."""
+"""Statistics by which options are chosen: counts of a graph's nodes, edges and labels. Its edges and features are not read."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from hetjax.graph.hetgraph import HetGraph
 
 @dataclass(frozen=True)
 class Statistics:
-    """What choices are made by.
+    """The statistics by which options are chosen.
 
     Attributes:
       seeds: training nodes.
@@ -21,7 +21,7 @@ class Statistics:
       bare: whether no type has features.
       validated: whether there are validation nodes.
       nodes, edges, relations, types: how many there are.
-      values: numbers of all features, of all types that have some.
+      values: number of values of all features, of all types that have some.
       featureless: nodes of the types that have none, whose features are learned.
     """
 
@@ -42,7 +42,7 @@ class Statistics:
 
 
 def statistics(graph: HetGraph) -> Statistics:
-    """Of a graph; its edges and features are not read."""
+    """Return the statistics of a graph; its edges and features are not read."""
     schema, train = graph.schema, graph.splits["train"]
     labels = graph.labels[train]
     counts = counted(labels, schema.classes)
@@ -65,14 +65,14 @@ def statistics(graph: HetGraph) -> Statistics:
 
 
 def counted(labels: np.ndarray, classes: int) -> np.ndarray:
-    """Return how many nodes have each class, int64 `[classes]`; of labels that are numbers how many there are, `[1]`."""
+    """Return how many nodes have each class, int64 `[classes]`; if labels are numbers, how many there are, `[1]`."""
     if labels.dtype.kind == "f":
         return np.array([len(labels)])
     return labels.sum(axis=0, dtype=np.int64) if labels.ndim == 2 else np.bincount(labels, minlength=classes)
 
 
 def of_no_node(graph: HetGraph) -> str:
-    """What is said of classes that no node is known to have; empty if there are none such."""
+    """Return a sentence on classes that no node is known to have; empty if there are none."""
     labels, classes = graph.labels[graph.labelled(np.arange(len(graph.labels)))], graph.schema.classes
     counts = counted(labels, classes)
     missing = np.flatnonzero(counts == 0)
@@ -83,7 +83,7 @@ def of_no_node(graph: HetGraph) -> str:
 
 
 def of_no_neighbour(graph: HetGraph) -> str:
-    """What is said of a target that no relation leads to; empty if one does."""
+    """Return a sentence on a target that no relation leads to; empty if one does."""
     target = graph.schema.target
     if graph.schema.into(target):
         return ""

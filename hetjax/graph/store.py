@@ -40,11 +40,11 @@ def save(
     features: Collection[str] | None = None,
     extra: Mapping[str, str] | None = None,
 ) -> None:
-    """Write `graph` to the new folder `path`; it appears whole or not at all.
+    """Write `graph` to the new folder `path`; it appears completely or not at all.
 
     Args:
       relations, features: whose arrays are written, if not all; `schema.json` is the whole graph's all the same, and `open`
-        with these opens what there is. Of names such a store has those of the target's nodes and of the classes.
+        with these opens what there is. The names in such a store are those of the target's nodes and of the classes.
       extra: texts that are written beside, by the names of their files.
 
     Raises:
@@ -77,7 +77,7 @@ def save(
 def names(
     about: Sizes, relations: Collection[Relation] | None = None, features: Collection[str] | None = None
 ) -> list[str]:
-    """The arrays of a store, without their `.npy`: of some relations and some types' features, if not of all."""
+    """Return the names of a store's arrays, without their `.npy`: of some relations and some types' features, if not of all."""
     chosen = []
     for number, relation in enumerate(about.schema.relations):
         if relations is None or relation in relations:
@@ -91,7 +91,7 @@ def names(
 
 
 def _files(graph: HetGraph) -> dict[str, np.ndarray]:
-    """Every array, by the name of its file."""
+    """Return every array, by the name of its file."""
     files, schema = {}, graph.schema
     for number, relation in enumerate(schema.relations):
         for part, array in graph.relations[relation].arrays.items():
@@ -106,12 +106,12 @@ def _files(graph: HetGraph) -> dict[str, np.ndarray]:
 
 
 def checksums_of(graph: HetGraph) -> dict[str, int]:
-    """The CRC-32 of every array, as `contents` gives them of the graph's store."""
+    """Return the CRC-32 of every array, as `contents` does for the graph's store."""
     return {name: zlib.crc32(np.ascontiguousarray(array).data) for name, array in _files(graph).items()}
 
 
 def describe(path: str | os.PathLike) -> Sizes:
-    """What `schema.json` says of the store at `path`; no other file is opened.
+    """Return the content of `schema.json` in the store at `path`; no other file is opened.
 
     Raises:
       InputError: a missing or unreadable file, or another format or version.
@@ -120,7 +120,7 @@ def describe(path: str | os.PathLike) -> Sizes:
 
 
 def contents(path: str | os.PathLike) -> dict[str, int] | None:
-    """The checksum (CRC-32) of every array, as `save` wrote it; None of a store from before there were any.
+    """Return the checksum (CRC-32) of every array, as `save` wrote it; None for a store that is older than checksums.
 
     Raises:
       InputError: as `describe`; or they are no such numbers.
@@ -129,7 +129,7 @@ def contents(path: str | os.PathLike) -> dict[str, int] | None:
 
 
 def name_files(path: str | os.PathLike) -> dict[str, int]:
-    """The checksum (CRC-32) of every file of names, without its `.parquet`; empty where there are none.
+    """Return the checksum (CRC-32) of every file of names, without its `.parquet`; empty if there are none.
 
     Raises:
       InputError: as `contents`.
@@ -148,7 +148,7 @@ def _checksums(path: str | os.PathLike, key: str) -> dict[str, int] | None:
 
 
 def array_names(path: str | os.PathLike) -> Collection[str] | None:
-    """The names of the arrays that are there, of a store of one partition; None: all.
+    """Return the names of the arrays that a store of one partition has; None: all.
 
     Raises:
       InputError: as `describe`; or they are no such names.

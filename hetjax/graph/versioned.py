@@ -12,7 +12,7 @@ LARGEST = 64 * 2**20  # bytes
 
 
 def read(file: Path, kind: str, version: int, what: str, hint: str) -> dict:
-    """The keys and values of a file of format `kind` and of this version; nothing else of it is checked.
+    """Return the keys and values of a file of format `kind` and of this version; nothing else of it is checked.
 
     Args:
       what: the file is, for an error: `a schema`.

@@ -16,7 +16,7 @@ from hetjax.checkpoints.checkpoint import Checkpoint, Checkpoints, Damaged
 from hetjax.checkpoints.progress import check_progress
 from hetjax.datasets.load import as_read, load, made, makes, without_metapaths
 from hetjax.graph.carry import NewNodes, carried, check_one_hot
-from hetjax.graph.columns import column_type
+from hetjax.graph.columns import LABEL_NAME, column_type
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.label_inputs import without_labels
 from hetjax.kernels import orders
@@ -212,8 +212,7 @@ def _another(config: Config, given: HetGraph | str, trained: HetGraph) -> _Anoth
     data, name = config.data, "graph"
     if not isinstance(given, HetGraph):
         name, given = given, load(as_read(replace(data, format="store", path=os.path.abspath(given))))
-    if any(config.task.target in (column, column_type(column)) for column in (given.target, *given.columns)):
-        given = given.with_target(config.task.target)
+    given = _with_column(name, given, without_labels(trained).target)
     given = with_classes(name, given, trained)
     few, splits = known_labels.too_few(given, trained), given.splits
     if few and _reads_labels(data):
@@ -223,6 +222,20 @@ def _another(config: Config, given: HetGraph | str, trained: HetGraph) -> _Anoth
         for node_type in sorted(like.features.keys() | given.features.keys()):
             _check_features(name, node_type, *(_width(graph, node_type) for graph in (given, like)))
     return _Another(models.folded(config.model.name, made(given, data, like)), given, like, few, splits)
+
+
+def _with_column(place: str, given: HetGraph, target: str) -> HetGraph:
+    """Return another graph whose labels are those of the column that was trained on, where both have names.
+
+    Raises:
+      InputError: its labels are of another type, or another column.
+    """
+    if target in given.columns:
+        return given.with_target(target)
+    named = LABEL_NAME not in (given.label_name, target.removeprefix(f"{given.schema.target}."))
+    if given.schema.target != column_type(target) or (named and given.target != target):
+        raise InputError(f"{place}: its labels are {given.target!r}, and the run predicts {target!r}")
+    return given
 
 
 def _reads_labels(data: Data) -> bool:

@@ -73,6 +73,7 @@ def main(arguments: Sequence[str]) -> None:
     for relation, count in skipped.items():
         log.info(f"relation {relation}: {count:,} edges left out whose ends are no nodes")
     log.info(f"{out}: {outline(graph)}")
+    log.info(f"labels of {graph.schema.target}: {graph.own_column.words()}")
 
 
 def ingest(config: Configuration, options: Options, folder: Path, where: str) -> tuple[HetGraph, dict, dict]:

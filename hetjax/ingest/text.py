@@ -8,6 +8,7 @@ are read so from the start: where pieces begin would show in the last digit of t
 import csv
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from itertools import cycle
 from pathlib import Path
 from typing import Any, TypeVar
@@ -75,7 +76,9 @@ def require(file: Path, columns: Mapping[str, str], names: Sequence[str]) -> Non
     for name in columns:
         if names.count(name) != 1:
             times = "no column" if name not in names else f"{names.count(name)} columns"
-            raise InputError(f"{file}: {times} {name!r} among {short(', '.join(map(str, names)))}")
+            near = get_close_matches(name, [str(one) for one in names if one != name], 1)
+            hint = f"; the nearest is {near[0]!r}" if near and name not in names else ""
+            raise InputError(f"{file}: {times} {name!r} among {short(', '.join(map(str, names)))}{hint}")
 
 
 class _Counted:

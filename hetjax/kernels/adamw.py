@@ -23,7 +23,8 @@ MOST = 2**31 - 1  # numbers that a kernel counts
 
 
 class AdamW(NamedTuple):
-    """How weights are updated. What is kept is as optax's `flatten` of `adamw` has it: the moments are vectors, of all weights one after the other.
+    """The update of a model's weights, with the state of optax's `flatten` of `adamw`: each moment is one vector of all
+    weights, one weight after the other.
 
     Attributes:
       learning_rate: a number, or a function of the training step as optax's schedules are.
@@ -34,16 +35,16 @@ class AdamW(NamedTuple):
     weight_decay: float = 0.0
 
     def init(self, params: Any) -> Any:
-        """What is kept at step 0, of a tree of weights."""
+        """Return the state at step 0 for a tree of weights."""
         return self._optax().init(params)
 
     def step(self, gradients: Any, state: Any, params: Any) -> tuple[Any, Any]:
-        """The weights and what is kept after an update.
+        """Return the weights and the state after an update.
 
         Args:
           gradients: a tree like `params`, of the same shapes.
           state: as `init` gives it for `params`, or a step after.
-          params: float32 or float64. Of other dtypes, of several, or of over 2,147,483,647 numbers in all, it is optax that updates.
+          params: float32 or float64. Weights of other dtypes, of several dtypes, or of more than 2,147,483,647 elements in all are updated by optax.
 
         Raises:
           ValueError: gradients or moments of other shapes than the weights.
@@ -82,7 +83,7 @@ class AdamW(NamedTuple):
         return jax.tree.unflatten(form, weights), optax.tree.set(state, count=count, mu=mu, nu=nu)
 
     def _numbers(self, done, count, dtype):
-        """What `scalars` takes, and what the moments are multiplied by, which is computed as optax does."""
+        """Return the input of `scalars` and the factors of the moments, which are computed as in optax."""
         adam = RowAdam(self.learning_rate, weight_decay=self.weight_decay).at(done)
         correct = 1 / (1 - adam.b1**count), 1 / (1 - adam.b2**count)
         return jnp.stack([jnp.asarray(x, dtype) for x in (*adam.scalars(), *correct)])
@@ -90,14 +91,15 @@ class AdamW(NamedTuple):
 
 @compiled(error_model="numpy", fastmath=set(CONTRACT))
 def _move(weights, gradient, mu, nu, decays, correct, rates):
-    """One step of some numbers of a weight, in place: apart, as LLVM then knows that none of what it reads once changes."""
+    """Update some elements of a weight in place. This is a function of its own so that LLVM knows that what it reads
+    once does not change."""
     for i in range(len(weights)):
         moments = mu[i], nu[i]
         weights[i], mu[i], nu[i] = adam_step(weights[i], gradient[i], moments, decays, correct, rates)
 
 
 def _update(first, last, frame):
-    """One step of the numbers from `first` to before `last` of all weights, one after the other.
+    """Update the elements from `first` to before `last` of all weights, one weight after the other.
 
     Arguments are where each weight begins, int32 `[weights + 1]`; `AdamW._numbers`; both moments; the weights; their gradients. Results are
     moments and weights, which are there to begin with.

@@ -27,7 +27,7 @@ def attend_additively(
     slope: float,
     keep: jax.Array | None = None,
 ) -> Attention:
-    """Attention over the edges from `S` sources to `T` targets.
+    """Return the attention over the edges from `S` sources to `T` targets.
 
     The logit of an edge from u to v is `vector[h] . LeakyReLU(keys[u, h] + queries[v, h])` per head h, and what it weighs is
     `keys[u, h]` (Brody et al., 2022, equation 7).
@@ -55,7 +55,7 @@ def _attend(adjacency, queries, keys, vector, keep, slope):
 
 
 def _attend_forward(adjacency, *given):
-    """`(largest, denominator, numerator [heads, T, width])`."""
+    """Return `(largest, denominator, numerator [heads, T, width])`."""
     *sums, weights = native.choose(_natively, _plainly, by_target(adjacency), *given)
     return tuple(sums), (adjacency, given, weights)
 
@@ -135,7 +135,7 @@ def _to_sources_plainly(rows, edges, given, weights, by_logits, by_numerator):
 
 
 def _met(rows: Rows, x: jax.Array, y: jax.Array, head: int) -> jax.Array:
-    """`x[row, head] + y[other end, head]` of every edge, `[edges, width]`."""
+    """Return `x[row, head] + y[other end, head]` of every edge, `[edges, width]`."""
     return read(x[:, head], row_of(rows)) + read(y[:, head], rows.indices)
 
 
@@ -148,5 +148,5 @@ def _slopes(x: jax.Array, slope: jax.Array) -> jax.Array:
 
 
 def _applied(weights: jax.Array, keep: jax.Array) -> jax.Array:
-    """What dropout leaves of the weights."""
+    """Return the weights after dropout."""
     return weights * keep if len(keep) else weights

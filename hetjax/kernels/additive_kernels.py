@@ -1,4 +1,4 @@
-"""Additive attention on a CPU, edge by edge: what `additive.attend_additively` says.
+"""Additive attention on a CPU, edge by edge: the kernels of `additive.attend_additively`.
 
 As in `kernels`, nothing is copied for every edge and head; a row is read where an edge points at.
 """
@@ -55,7 +55,7 @@ def _additive(first, last, frame):
 
 
 def _additive_back(first, last, frame):
-    """`by_vector` has the sums over every `BLOCK` targets."""
+    """Compute the gradients of additive attention; `by_vector` has the sums over every `BLOCK` targets."""
     indptr, indices, queries, keys, vector, keep, slope, weights, by_denominator, by_numerator, by_queries, by_vector, by_logits = arrays(frame, BACKWARD)  # fmt: skip
     targets, heads, width = queries.shape
     end, zero = indptr[-1], keys.dtype.type(0)

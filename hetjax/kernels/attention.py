@@ -1,7 +1,7 @@
 """Softmax attention over the edges into a node.
 
-On a CPU one kernel goes over a relation's edges to the targets and one goes back (kernels.py); elsewhere, and where these
-are not to be had, operations of XLA do the same.
+On a CPU one kernel computes the forward pass over a relation's edges and one the backward pass (neighbour_sums.py);
+elsewhere, and where these are not available, operations of XLA do the same.
 """
 
 import functools
@@ -34,7 +34,7 @@ from hetjax.system.arrays import Array
 
 
 class Attended(NamedTuple):
-    """What every target's edges sum up to; `exp(-largest)` is a factor of all sums.
+    """The sums over every target's edges; `exp(-largest)` is a factor of all of them.
 
     Attributes:
       largest: `[T, heads]`, the largest logit; minus infinity without an edge.
@@ -49,7 +49,7 @@ class Attended(NamedTuple):
     numerator: jax.Array
 
     def partial(self, bias: jax.Array | None = None) -> Attention:
-        """As if `bias` `[heads, width]` had been added to every value."""
+        """Return the partial aggregate that results if `bias` `[heads, width]` is added to every value."""
         sums = self.numerator
         return Attention(
             self.largest, self.denominator, sums if bias is None else sums + self.kept[..., None] * bias[None]
@@ -66,7 +66,7 @@ def attend(
     slope: float = 1.0,
     keep: jax.Array | None = None,
 ) -> Attended:
-    """Attention over the edges from `S` sources to `T` targets.
+    """Return the attention over the edges from `S` sources to `T` targets.
 
     The logit of an edge from u to v is `LeakyReLU(queries[v, h] . keys[u, h] + offsets[v, h])` per head h, its weight the
     exponential of that, and what it weighs `values[u, h]`. One row for all targets, or one head for all heads, will do.
@@ -93,7 +93,7 @@ def attend(
 
 
 def scores_first(adjacency: Edges, keys: jax.Array, heads: int) -> bool:
-    """Whether `heads` scores of every source cost less than as many dot products at every edge.
+    """Return whether computing `heads` scores of every source costs less than as many dot products at every edge.
 
     Args:
       keys: `[S, heads or 1, size]`.
@@ -105,7 +105,7 @@ def scores_first(adjacency: Edges, keys: jax.Array, heads: int) -> bool:
 
 
 def scores(x: jax.Array, vectors: jax.Array) -> jax.Array:
-    """`x[i, h] . vectors[h]`, `[rows, heads]`, of `[rows, heads or 1, size]` and `[heads, size]`, as one product with a matrix."""
+    """Return `x[i, h] . vectors[h]`, `[rows, heads]`, of `[rows, heads or 1, size]` and `[heads, size]`, as one product with a matrix."""
     if x.shape[1] == 1:
         return times(x[:, 0], vectors.T)
     return times(jax.lax.collapse(x, 1), apart(vectors[..., None]))
@@ -113,7 +113,7 @@ def scores(x: jax.Array, vectors: jax.Array) -> jax.Array:
 
 @jax.custom_vjp
 def _attend(adjacency, queries, offsets, keys, values, keep, slope) -> Attended:
-    """`attend`; without queries keys are `[S, heads, 1]`, and are the sources' part of the logits."""
+    """Return the result of `attend`; without queries the keys are `[S, heads, 1]` and are the sources' part of the logits."""
     return _forward(adjacency, queries, offsets, keys, values, keep, slope)[0]
 
 
@@ -124,7 +124,7 @@ def _forward(adjacency, queries, offsets, keys, values, keep, slope):
 
 
 def _backward(residuals, gradient: Attended):
-    """Nothing comes back through `largest`, which cancels in a partial aggregate's total."""
+    """Return the cotangents of the inputs. None flows through `largest`, which cancels in the combined aggregate."""
     adjacency, queries, keys, values, keep, slope, logits, weights = residuals
     edges = keep, slope, logits, weights
     arguments = by_target(adjacency), queries, keys, keys if values is None else values, edges, gradient[1:]
@@ -164,7 +164,7 @@ def attend_plainly(
     keep: jax.Array,
     slope: jax.Array,
 ) -> tuple[jax.Array, ...]:
-    """`Attended`, and logits and weights `[edges, heads]`; as of `_attend`."""
+    """Return `Attended`, and logits and weights `[edges, heads]`; the arguments are those of `_attend`."""
     target = row_of(rows)
     if queries is None:
         logits = read(keys[..., 0], rows.indices)
@@ -199,11 +199,11 @@ def _back_natively(rows, queries, keys, values, edges, gradient):
 def back_plainly(
     rows: Rows, queries: jax.Array | None, keys: jax.Array, values: jax.Array, edges: tuple, gradient: tuple
 ) -> tuple[Any, jax.Array, jax.Array]:
-    """The gradients of queries, offsets and logits; None for the first without queries.
+    """Return the gradients of queries, offsets and logits; the first is None without queries.
 
     Args:
       edges: `(keep, slope, logits, weights)`.
-      gradient: of the denominator, of what is kept, and of the numerator.
+      gradient: the cotangents of the denominator, of `kept`, and of the numerator.
     """
     keep, slope, logits, weights = edges
     denominator, kept, numerator = gradient
@@ -219,7 +219,8 @@ def back_plainly(
 
 
 def to_sources(rows: Rows, edges: Array, like: jax.Array, *summed: tuple[jax.Array, jax.Array]) -> jax.Array:
-    """What comes back to sources, `[S, heads or 1, width]` as `like`: of each pair the sum over their edges of weights times rows of the targets.
+    """Return the cotangents of the sources, `[S, heads or 1, width]` as `like`: for each pair the sum over their edges
+    of weights times rows of the targets.
 
     Args:
       rows, edges: as of `segment.by_source`.
@@ -242,10 +243,10 @@ def _to_sources_plainly(rows, edges, like, *summed):
 
 
 def _applied(weights, keep):
-    """What dropout leaves of the weights."""
+    """Return the weights after dropout."""
     return weights * keep if len(keep) else weights
 
 
 def _dots(rows: Rows, x: jax.Array, y: jax.Array) -> jax.Array:
-    """`x[v, h] . y[u, h]` of every edge from u to v, `[edges, heads]`."""
+    """Return `x[v, h] . y[u, h]` of every edge from u to v, `[edges, heads]`."""
     return jnp.sum(read(x, row_of(rows)) * read(y, rows.indices), axis=-1)

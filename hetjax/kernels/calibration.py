@@ -30,7 +30,8 @@ MOST = 2.0**4  # times as much, or as little, as there: more is no machine, but 
 
 
 def machine_costs() -> Costs:
-    """Return the costs of this machine, measured now or before; the first that are kept count, for whoever measures at the same time."""
+    """Return the costs of this machine, measured now or before. If several processes measure at the same time, all use
+    the first costs that are stored."""
     about = {
         "machine": [platform.node(), platform.machine(), runtime.cores()],
         "versions": [jax.__version__, compiled.digest(__name__)],
@@ -42,7 +43,8 @@ def machine_costs() -> Costs:
 
 
 def scaled(nanoseconds: dict[str, float]) -> Costs:
-    """The constants, each times how much longer its operation takes here, beside a multiplication, than where they are from; `far` as `copy`.
+    """Return the constants, each times how much longer its operation takes here, beside a multiplication, than on their
+    machine; `far` is scaled as `copy`.
 
     Args:
       nanoseconds: as of `measure`.
@@ -54,8 +56,9 @@ def scaled(nanoseconds: dict[str, float]) -> Costs:
 
 
 def measure() -> dict[str, float]:
-    """Nanoseconds of a multiplication, of a number that an edge reads, of one that a copied row has, of a multiplication at an edge
-    of attention, and of an edge that is grouped by its source; each the least of some rounds."""
+    """Return the nanoseconds of a multiplication, of a value that an edge reads, of a value of a copied row, of a
+    multiplication at an edge of attention, and of an edge that is grouped by its source; each is the least of some
+    rounds."""
     chance, edges = np.random.default_rng(0), TARGETS * DEGREE
     indices = chance.integers(0, ROWS, edges, np.int32)
     adjacency = group(np.arange(TARGETS + 1, dtype=np.int32) * DEGREE, indices, None)

@@ -77,7 +77,7 @@ def current() -> CostModel:
 
 @contextlib.contextmanager
 def using(model: CostModel | None) -> Iterator[None]:
-    """Apply a cost model inside; None changes nothing."""
+    """Apply a cost model within the context; None changes nothing."""
     token = _model.set(model or _model.get())
     try:
         yield

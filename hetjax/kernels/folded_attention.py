@@ -1,7 +1,8 @@
-"""Attention of sources times matrices, with the matrices on the targets' side: the sources are folded as they are.
+"""Attention of sources times matrices, with the matrices on the targets' side: the sources are aggregated without a product.
 
-`(K u) . q = u . (K^T q)`, and the sum over u of `a V u` is `V` times the sum of `a u`. So a target has rows as wide as the sources, one a
-head. A kernel makes these rows for a few targets at a time (folded_attention_kernels.py); what comes back to sources reads those of all targets.
+`(K u) . q = u . (K^T q)`, and the sum over u of `a V u` is `V` times the sum of `a u`. So a target has rows as wide as
+the sources, one a head. A kernel makes these rows for a few targets at a time (folded_attention_kernels.py); the
+cotangents of the sources read those of all targets.
 """
 
 import functools
@@ -34,7 +35,7 @@ def attend_folded(
     slope: float = 1.0,
     keep: jax.Array | None = None,
 ) -> Attended:
-    """As `attention.attend` of keys and values that are the sources times matrices.
+    """Return `attention.attend` of keys and values that are the sources times matrices.
 
     Args:
       queries: `[T or 1, heads, d]`.
@@ -54,10 +55,11 @@ def attend_folded(
 
 
 def _fused(adjacency: Edges, sources: jax.Array, queries: jax.Array) -> bool:
-    """Whether the products and the attention between them are one operation, there and one back.
+    """Return whether the products and the attention between them are one operation, forward and backward.
 
-    Of a kernel they always are: it makes logits at every edge, also where scores of the sources are counted as cheaper, because with scores the
-    rows of all targets would be stored and read again (docs/strategies/single_results.md, Parts of a step). Without one XLA makes these rows either way.
+    With a kernel they always are: it makes logits at every edge, also where scores of the sources are counted as
+    cheaper, because with scores the rows of all targets would be stored and read again
+    (docs/strategies/single_results.md, Parts of a step). Without one XLA makes these rows either way.
     """
     if type(adjacency) is not Adjacency:  # a class with a way of its own
         return False
@@ -68,12 +70,12 @@ def _fused(adjacency: Edges, sources: jax.Array, queries: jax.Array) -> bool:
 
 
 def _widened(x: jax.Array, matrices: jax.Array) -> jax.Array:
-    """`x[i, h] @ matrices[:, h]^T`, `[rows, heads, width]`, of `[rows, heads, d]` and `[width, heads, d]`."""
+    """Return `x[i, h] @ matrices[:, h]^T`, `[rows, heads, width]`, of `[rows, heads, d]` and `[width, heads, d]`."""
     return each_head(x, jnp.transpose(matrices, (1, 2, 0)))
 
 
 def _narrowed(x: jax.Array, matrices: jax.Array) -> jax.Array:
-    """`x[i, h] @ matrices[:, h]`, `[rows, heads, d]`, of `[rows, heads, width]` and `[width, heads, d]`."""
+    """Return `x[i, h] @ matrices[:, h]`, `[rows, heads, d]`, of `[rows, heads, width]` and `[width, heads, d]`."""
     return each_head(x, jnp.swapaxes(matrices, 0, 1))
 
 
@@ -90,7 +92,7 @@ def _forward(slope, adjacency, queries, offsets, sources, key, value, keep):
 
 
 def _backward(slope, residuals, gradient: Attended):
-    """Nothing comes back through `largest`. What comes back to the sources is computed where it is asked for."""
+    """Return the cotangents of the inputs. None flows through `largest`. Those of the sources are computed only where they are used."""
     adjacency, given, edges = residuals
     queries, sources, key, value, _ = given
     natively, plainly = _ways(slope)[2:]
@@ -108,7 +110,8 @@ _attend.defvjp(_forward, _backward)
 
 @functools.cache
 def _ways(slope: float) -> list[Callable]:
-    """There and back by kernels and by operations of XLA, each of which is one function, so that programs know it again."""
+    """Return the forward and the backward function, by kernels and by operations of XLA. Each is one function, so that
+    programs recognise it."""
     return [functools.partial(way, slope) for way in (_natively, _plainly, _back_natively, _back_plainly)]
 
 
@@ -123,7 +126,7 @@ def _natively(slope, rows, offsets, queries, sources, key, value, keep):
 
 
 def _spaced(matrices: jax.Array) -> jax.Array:
-    """With zeros at the end of rows, if those have a multiple of `CONFLICT` columns."""
+    """Return the rows with zeros at their end if they have a multiple of `CONFLICT` columns."""
     return jnp.pad(matrices, ((0, 0), (0, 0), (0, SPACE if matrices.shape[2] % CONFLICT == 0 else 0)))
 
 

@@ -1,9 +1,9 @@
-"""Attention whose matrices are on the targets' side: sources are folded as they are, and never multiplied.
+"""Attention whose matrices are on the targets' side: the sources are aggregated without a product.
 
 The logit of an edge is `q K u`, with `K` beside the query, and the sum of `a V u` is `V` times that of `a u`. So a target has rows as wide
 as the sources, one a head. A kernel makes them for a few targets at a time, in the processor's cache, and multiplies what they sum up to at
-once: for all targets they would be larger than all else in a step. Going back it makes them anew; only what comes back to sources
-needs those of all targets.
+once: for all targets they would be larger than all else in a step. The backward pass computes them again; only the
+cotangents of the sources need those of all targets.
 """
 
 import numpy as np
@@ -49,7 +49,7 @@ def _add(sums, at, weights, indices, first, last, sources, heads):
 
 @kernels.inline
 def _widened(out, x, first, count, matrices):
-    """`out[h, i] = x[first + i, h] @ matrices[h]`."""
+    """Compute `out[h, i] = x[first + i, h] @ matrices[h]`."""
     heads, d, width = matrices.shape
     clear(out, 0, out.size)
     for h in range(heads):
@@ -59,7 +59,7 @@ def _widened(out, x, first, count, matrices):
 
 @kernels.inline
 def _narrowed(out, first, count, x, matrices):
-    """`out[first + i, h] = x[h, i] @ matrices[h]`."""
+    """Compute `out[first + i, h] = x[h, i] @ matrices[h]`."""
     (heads, width, d), wide = matrices.shape, x.shape[2]
     clear(out, first * heads * d, count * heads * d)
     for h in range(heads):
@@ -69,7 +69,7 @@ def _narrowed(out, first, count, x, matrices):
 
 @kernels.inline
 def _add_turned(out, part, x, first, count, wide):
-    """`out[part, h] += x[first:, h]^T @ wide[h]`."""
+    """Compute `out[part, h] += x[first:, h]^T @ wide[h]`."""
     _, heads, d, width = out.shape
     for h in range(heads):
         shape = count, d, width, width, 1, heads * d, width
@@ -78,7 +78,8 @@ def _add_turned(out, part, x, first, count, wide):
 
 
 def _attend_folded(first, last, frame):
-    """`queries` has a row per target, or one for all; `logits` no rows where the slope is 1, as they are not needed then.
+    """Attend for some targets. `queries` has a row per target, or one for all; `logits` has no rows where the slope is
+    1, as they are not needed then.
 
     `key` `[heads, d, wide]` may be wider than the sources, by zeros, and so are the rows that are made here.
     """
@@ -119,7 +120,8 @@ def _attend_folded(first, last, frame):
 
 
 def _attend_folded_back(first, last, frame):
-    """Of matrices, and of one row of queries for all targets, sums of every part of the targets; `value` and these are as wide as `key` above."""
+    """Compute the gradients for some targets. Gradients of matrices, and of one row of queries for all targets, are
+    sums over every part of the targets; `value` and these are as wide as `key` above."""
     indptr, indices, queries, sources, key, value, keep, slope, logits, weights, applied, by_denominator, by_kept, by_numerator, by_queries, by_offsets, by_key, by_value, by_logits = arrays(frame, ATTEND_BACK)  # fmt: skip
     (targets, heads, d), end, parts = by_numerator.shape, indptr[-1], len(by_key)
     width, wide = sources.shape[1], value.shape[2]

@@ -1,4 +1,4 @@
-"""Which relations of a graph are folded together, and the one bipartite graph that is made of their edges, in host memory."""
+"""Groups of relations that are aggregated together, and the one bipartite graph that is made of their edges, in host memory."""
 
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ ALIKE = 2  # times as many pairs as another that a relation may have, which is p
 
 
 class Group(NamedTuple):
-    """Relations that are folded together.
+    """Relations that are aggregated together.
 
     Attributes:
       buckets: of relations with about as many pairs, those with most first.
@@ -34,7 +34,7 @@ class Group(NamedTuple):
 
     @property
     def relations(self) -> tuple[Relation, ...]:
-        """In the order of the rows."""
+        """The relations in the order of the rows."""
         return tuple(relation for bucket in self.buckets for relation in bucket)
 
     def sizes(self, pairs: Pairs) -> list[Bucket]:
@@ -48,7 +48,7 @@ class Group(NamedTuple):
 
 
 def with_together(layer: Any, block: Block, sources: Mapping[str, int], alone: Container[str] = ()) -> Block:
-    """A block in which relations of like shapes are one graph, if they are many.
+    """Return a block in which relations of like shapes are one graph, if they are many.
 
     Args:
       layer, sources, alone: as of `groups`.
@@ -64,13 +64,13 @@ def with_together(layer: Any, block: Block, sources: Mapping[str, int], alone: C
 
 
 def groups(layer: Any, block: Block, sources: Mapping[str, int], alone: Container[str] = ()) -> tuple[Group, ...]:
-    """The relations of like shapes, if they are many; in buckets by how many pairs they have in this block.
+    """Return the groups of relations of like shapes, if they are many; the buckets go by how many pairs each relation has in this block.
 
     Args:
       layer: that reads it.
       block: in host memory.
       sources: the number of source rows per node type.
-      alone: types whose relations are not folded together: `SparseRows`, which do not lie beside others' rows, and what is known
+      alone: types whose relations are not aggregated together: `SparseRows`, which do not lie beside others' rows, and what is known
         (`models.known`).
     """
     alike: dict[Any, list[Relation]] = {}
@@ -99,7 +99,7 @@ def shape_of(layer: Any, relation: Relation) -> Any:
 
 
 def with_pairs(block: Block, groups: Sequence[Group]) -> Block:
-    """A block in which the edges of groups are `Pairs`."""
+    """Return a block in which the edges of groups are `Pairs`."""
     taken = {relation.key for own in groups for relation in own.relations}
     apart = {key: edges for key, edges in block.adjacency.items() if key not in taken}
     pairs = tuple(find_pairs(own.relations, block.adjacency) for own in groups)
@@ -115,7 +115,7 @@ def as_one(
     targets: Mapping[str, int],
     flows: bool = True,
 ) -> Together:
-    """Relations as one graph, in host memory.
+    """Return relations as one graph, in host memory.
 
     Args:
       pairs: of the group's relations.
@@ -167,7 +167,8 @@ def _zeros(size: int) -> np.ndarray:
 
 
 def _in_buckets(sizes: Mapping[Relation, int]) -> list[tuple[Relation, ...]]:
-    """Relations, those with most pairs first, in buckets of which none has `ALIKE` times as many as another; few count as some."""
+    """Return the relations, those with most pairs first, in buckets: within one, none has `ALIKE` times as many pairs
+    as another, and few count as some."""
     buckets: list[list[Relation]] = []
     for relation in sorted(sizes, key=lambda r: -sizes[r]):
         if buckets and ALIKE * max(SOME, sizes[relation]) >= sizes[buckets[-1][0]]:

@@ -1,4 +1,4 @@
-"""Products of each head's rows and a matrix of its own.
+"""Products of each head's rows and its own matrix.
 
 XLA multiplies heads one by one, each a product for which it first copies the head's columns; or all at once, by a matrix most of which is
 zeros, as it does here where matrices are narrow. A kernel reads heads where they lie.
@@ -17,16 +17,16 @@ NARROW = 32  # rows and columns up to which XLA multiplies all heads at once; no
 
 
 def each_head(x: jax.Array, matrices: jax.Array) -> jax.Array:
-    """`x[i, h] @ matrices[h]`, `[rows, heads, e]`, of `[rows, heads, d]` and `[heads, d, e]`; floats of one dtype.
+    """Return `x[i, h] @ matrices[h]`, `[rows, heads, e]`, of `[rows, heads, d]` and `[heads, d, e]`; floats of one dtype.
 
-    Of several relations all three have these first, `[relations, ...]`. Not to be mapped by `vmap`.
+    With several relations all three have an axis for them first, `[relations, ...]`. Not to be mapped by `vmap`.
     """
     return _each_head(x, matrices) if x.ndim == 4 else _each_head(x[None], matrices[None])[0]
 
 
 @jax.custom_vjp
 def _each_head(x, matrices):
-    """Of relations."""
+    """Return `each_head` of several relations."""
     return _chosen(_natively, _plainly, x, matrices)
 
 
@@ -39,12 +39,13 @@ _each_head.defvjp(lambda x, matrices: (_each_head(x, matrices), (x, matrices)), 
 
 
 def each_head_turned(x: jax.Array, y: jax.Array) -> jax.Array:
-    """`x[:, h]^T y[:, h]`, `[heads, d, e]`, of `[rows, heads, d]` and `[rows, heads, e]`; floats of one dtype. It has no gradient."""
+    """Return `x[:, h]^T y[:, h]`, `[heads, d, e]`, of `[rows, heads, d]` and `[rows, heads, e]`; floats of one dtype.
+    It has no gradient."""
     return _turned(x[None], y[None])[0]
 
 
 def _turned(x, y):
-    """`x[r, :, h]^T y[r, :, h]`, `[relations, heads, d, e]`, of `[relations, rows, heads, d]` and `[relations, rows, heads, e]`."""
+    """Return `x[r, :, h]^T y[r, :, h]`, `[relations, heads, d, e]`, of `[relations, rows, heads, d]` and `[relations, rows, heads, e]`."""
     return _chosen(_turned_natively, _turned_plainly, x, y)
 
 
@@ -59,7 +60,7 @@ def _natively(x, matrices):
 
 
 def _plainly(x, matrices):
-    """Of one relation as one product with a matrix, most of which is zeros, if it is narrow."""
+    """Return `each_head` by operations of XLA; where one relation is narrow, as one product with a matrix most of which is zeros."""
     if len(x) != 1:
         return jnp.einsum("rwhd,rhde->rwhe", x, matrices)
     if max(matrices.shape[2:]) > NARROW:
@@ -69,7 +70,7 @@ def _plainly(x, matrices):
 
 
 def apart(matrices: jax.Array) -> jax.Array:
-    """Matrices `[heads, d, e]` along the diagonal of one, `[heads * d, heads * e]`."""
+    """Return the matrices `[heads, d, e]` along the diagonal of one, `[heads * d, heads * e]`."""
     heads, rows, columns = matrices.shape
     spread = matrices[:, :, None] * jnp.eye(heads, dtype=matrices.dtype)[:, None, :, None]
     return spread.reshape(heads * rows, heads * columns)
@@ -112,7 +113,7 @@ def _multiply_heads(first, last, frame):
 
 
 def _multiply_heads_turned(first, last, frame):
-    """Of every part of the rows the sums of all relations, a `BLOCK` each."""
+    """Compute the sums over every part of the rows, for all relations; a sum of one relation and part takes `BLOCK` rows of the result."""
     x, y, out = arrays(frame, EACH_TURNED)
     (relations, rows, heads, d), e, parts = x.shape, y.shape[3], len(out)
     for unit in range(first // BLOCK, last // BLOCK):

@@ -1,7 +1,7 @@
-"""Rows of several arrays as one array's, and the other way round.
+"""Concatenation of the rows of several arrays, and its inverse.
 
-XLA's CPU backend fuses a reshape into the concatenation that reads it, and then searches the part of every number; it parts number by number
-too. Rows that follow each other are one piece of memory, and copied so here.
+XLA's CPU backend fuses a reshape into the concatenation that reads it, and then searches the part of every element; it
+also divides element by element. Rows that follow each other are one piece of memory, and copied so here.
 """
 
 import functools
@@ -21,7 +21,7 @@ ZERO = np.int64(0)  # numba compiles a function once for numbers, and once more 
 
 
 def joined(parts: Sequence[jax.Array]) -> jax.Array:
-    """The rows of all parts, one part after the other: `[rows, ...]` of floats of one dtype. Not to be mapped by `vmap`."""
+    """Return the rows of all parts, one part after the other: `[rows, ...]` of floats of one dtype. Not to be mapped by `vmap`."""
     if len(parts) == 1:
         return parts[0]
     (whole,) = _joined(1, tuple(map(_matrix, parts)))
@@ -29,13 +29,13 @@ def joined(parts: Sequence[jax.Array]) -> jax.Array:
 
 
 def joined_halves(parts: Sequence[jax.Array]) -> tuple[jax.Array, jax.Array]:
-    """As `joined` of `[rows, 2 n]`; the first `n` columns, and the others."""
+    """Return `joined` of `[rows, 2 n]` as two arrays: the first `n` columns, and the others."""
     assert parts[0].shape[1] % 2 == 0
     return _joined(2, tuple(parts))
 
 
 def parted(x: jax.Array, counts: Sequence[int]) -> tuple[jax.Array, ...]:
-    """The inverse of `joined`, by the number of each part's rows."""
+    """Return the inverse of `joined`, by the number of each part's rows."""
     assert sum(counts) == len(x)
     if len(counts) == 1:
         return (x,)
@@ -48,7 +48,7 @@ def _matrix(x):
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _joined(pieces, parts):
-    """The columns of what the parts are joined to, in pieces of as many each."""
+    """Return the columns of the concatenated parts, in pieces of as many columns each."""
 
     def plainly(*parts):
         return jnp.split(jnp.concatenate(parts), pieces, axis=1)
@@ -62,7 +62,7 @@ def _joined(pieces, parts):
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _parted(counts, pieces):
-    """The inverse of `_joined`."""
+    """Return the inverse of `_joined`."""
 
     def plainly(*pieces):
         return jnp.split(jnp.concatenate(pieces, axis=1), np.cumsum(counts)[:-1])
@@ -110,7 +110,7 @@ def _part_rows(first, last, frame):
 
 @compiled
 def _copy(out, to, x, start, rows, width):
-    """Some columns of rows that are counted in the whole.
+    """Copy some columns of rows that are counted in the whole.
 
     Args:
       to, start: of either array, which row of the whole is its first, and the first of the columns.

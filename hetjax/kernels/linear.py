@@ -1,4 +1,4 @@
-"""Products with matrices: of nodes' rows, and of what a fold sums, before or after."""
+"""Products with matrices, of nodes' rows and of linear aggregations, before or after the sum."""
 
 import functools
 import math
@@ -17,7 +17,7 @@ from hetjax.sampling.blocks import Adjacency, Edges
 
 
 class Kernel(nn.Module):
-    """A matrix `[width, features]`, drawn as Glorot and Bengio (2010) do.
+    """A matrix `[width, features]`, initialised as Glorot and Bengio (2010) do.
 
     Attributes:
       features: as in the shape.
@@ -32,7 +32,7 @@ class Kernel(nn.Module):
 
 @functools.singledispatch
 def times(x: Any, kernel: jax.Array) -> jax.Array:
-    """Rows `[rows, width]`, `SparseRows` too, times a matrix `[width, ...]`: `[rows, ...]`."""
+    """Return rows `[rows, width]`, also `SparseRows`, times a matrix `[width, ...]`: `[rows, ...]`."""
     width, *shape = kernel.shape
     return product(x[None], kernel.reshape(1, width, math.prod(shape)))[0].reshape(len(x), *shape)
 
@@ -46,7 +46,7 @@ def _(x: SparseRows, kernel: jax.Array) -> jax.Array:
 
 @functools.singledispatch
 def times_each(x: Any, kernels: Sequence[jax.Array]) -> list[jax.Array]:
-    """`times(x, kernel)` for each of several matrices of one shape; on the way back `x` is read once for all."""
+    """Return `times(x, kernel)` for each of several matrices of one shape; the backward pass reads `x` once for all."""
     width, *shape = kernels[0].shape
     matrices = [kernel.reshape(width, math.prod(shape)) for kernel in kernels]
     return [rows.reshape(len(x), *shape) for rows in each_product(x, matrices)]
@@ -58,7 +58,7 @@ def _(x: SparseRows, kernels: Sequence[jax.Array]) -> list[jax.Array]:
 
 
 class Dense(nn.Module):
-    """`x W + b`, as `flax.linen.Dense`, of `SparseRows` too.
+    """The dense layer `x W + b`, as `flax.linen.Dense`, also of `SparseRows`.
 
     Attributes:
       features, use_bias, kernel_init: as there.
@@ -82,11 +82,11 @@ class Dense(nn.Module):
 def fold_product(
     adjacency: Edges, fold: Callable[[Adjacency, jax.Array], jax.Array], sources: jax.Array, kernel: Any = None
 ) -> Any:
-    """A fold that is linear, `neighbour_sum` or `neighbour_mean`, of the sources times a matrix, in the cheaper order.
+    """Return a linear aggregation, `neighbour_sum` or `neighbour_mean`, of the sources times a matrix, in the cheaper order.
 
     Args:
       sources: `[S, width]`, of which `SparseRows` are multiplied first.
-      kernel: `[width, features]`; None: the sources are folded as they are.
+      kernel: `[width, features]`; None: the sources are aggregated without a product.
 
     Returns:
       `[T, features]`, of the dtype of the kernel. A layer adds it to other partial aggregates and does nothing else with it:

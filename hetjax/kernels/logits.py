@@ -1,4 +1,4 @@
-"""Attention in two steps, the logits of all edges and then what they weigh, for devices that sum logits in between.
+"""Attention in two steps, for devices that sum logits in between: the logits of all edges, and then the weighted sums.
 
 Operations of XLA alone, which make an array of a row per edge and head; where nothing is summed, `attention` and `additive` do
 the same without it.
@@ -14,7 +14,7 @@ from hetjax.sampling.blocks import Adjacency
 
 
 def dot_logits(adjacency: Adjacency, queries: jax.Array, keys: jax.Array) -> jax.Array:
-    """`queries[v, h] . keys[u, h]` of every edge from u to v, `[edges, heads]`.
+    """Return `queries[v, h] . keys[u, h]` of every edge from u to v, `[edges, heads]`.
 
     Args:
       queries: `[T, heads, size]`.
@@ -27,7 +27,7 @@ def dot_logits(adjacency: Adjacency, queries: jax.Array, keys: jax.Array) -> jax
 def additive_logits(
     adjacency: Adjacency, queries: jax.Array, keys: jax.Array, vector: jax.Array, slope: float
 ) -> jax.Array:
-    """`vector[h] . LeakyReLU(keys[u, h] + queries[v, h])` of every edge from u to v, `[edges, heads]`.
+    """Return `vector[h] . LeakyReLU(keys[u, h] + queries[v, h])` of every edge from u to v, `[edges, heads]`.
 
     Args:
       queries: `[T, heads, size]`.
@@ -42,7 +42,7 @@ def additive_logits(
 def weigh(
     adjacency: Adjacency, logits: jax.Array, values: jax.Array, keep: jax.Array | None
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """The four sums of `attention.Attended` from the logits.
+    """Return the four sums of `attention.Attended` from the logits.
 
     Args:
       logits: `[edges, heads]`.

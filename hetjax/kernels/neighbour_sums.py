@@ -1,4 +1,4 @@
-"""Sums and attention on a CPU, edge by edge: what `segment.sum_rows` and `attention.attend` say.
+"""Sums and attention on a CPU, edge by edge: the kernels of `segment.sum_rows` and `attention.attend`.
 
 Rows are read where the edges point at, and asked for some edges before, where one operation after another would make a copy of a
 row for every edge and head. A target's edges are neighbours, so its sums stay in the processor's cache. Heads of what an edge
@@ -27,7 +27,8 @@ inline = numba.njit(inline="always")  # a part of each kernel that calls it, whi
 
 @inline
 def here_and_ahead(indices: np.ndarray, e: int, end: int) -> tuple[np.int64, np.int64]:
-    """The row that an edge points at, and that of the edge `AHEAD` later, or of the last, which `dots` prefetches; as int64, to be multiplied by widths."""
+    """Return the row that an edge points at, and that of the edge `AHEAD` later, or of the last, which `dots`
+    prefetches; as int64, to be multiplied by widths."""
     return np.int64(indices[e]), np.int64(indices[min(e + AHEAD, end - 1)])
 
 
@@ -39,9 +40,9 @@ TO_SOURCES = "i1 i1 i1 f2 f3 f2 f3 > f3"
 
 
 def _attend(first, last, frame):
-    """Of some targets at a time the logits, then their exponentials, then the sums: each reads memory in its own order.
+    """Compute, for some targets at a time, the logits, then their exponentials, then the sums: each reads memory in its own order.
 
-    Without queries keys are a number a head, and part of the logits.
+    Without queries the keys are one value per head, and part of the logits.
     """
     indptr, indices, queries, offsets, keys, values, keep, slope, largest, denominator, kept, numerator, logits, weights, applied = arrays(frame, ATTEND)  # fmt: skip
     (targets, heads), size, width = offsets.shape, keys.shape[2], values.shape[2]
@@ -84,7 +85,7 @@ def _attend(first, last, frame):
 
 
 def _attend_back(first, last, frame):
-    """`by_queries` has a row per target, or the sums over every `BLOCK` of them."""
+    """Compute the gradients of attention; `by_queries` has a row per target, or the sums over every `BLOCK` of them."""
     indptr, indices, keys, values, keep, slope, logits, weights, by_denominator, by_kept, by_numerator, by_queries, by_offsets, by_logits = arrays(frame, ATTEND_BACK)  # fmt: skip
     by_weights = by_offsets  # its memory, until a target's own sum is written there
     (targets, heads), size, width = by_offsets.shape, keys.shape[2], values.shape[2]
@@ -123,7 +124,7 @@ def _attend_back(first, last, frame):
 
 
 def _to_sources(first, last, frame):
-    """Of every source the sum of what its edges bring, of one pair of weights and rows or of two."""
+    """Compute for every source the sum of its edges' contributions, of one pair of weights and rows or of two."""
     indptr, targets, edges, weights, rows, more_weights, more_rows, result = arrays(frame, TO_SOURCES)
     total = np.empty(weights.shape[1], weights.dtype)
     for u in range(first, last):
@@ -136,7 +137,8 @@ def _to_sources(first, last, frame):
 
 @inline
 def _add_turned(result, u, weights, own_edges, targets, rows, total):
-    """Add what a source's edges bring from the targets; the one row of all targets is multiplied once, by the sum of their weights."""
+    """Add the contributions of the targets of a source's edges; the one row of all targets is multiplied once, by the
+    sum of their weights."""
     (edges, first, last, end), (own, width), heads = own_edges, result.shape[1:], weights.shape[1]
     step, one = 0 if own == 1 else width, len(rows) == 1
     if one:

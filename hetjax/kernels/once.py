@@ -1,8 +1,8 @@
-"""What XLA's CPU backend is to make once.
+"""A barrier that makes XLA's CPU backend compute a value once.
 
-It makes what is cheap anew in every operation that reads it, and counts a sum over all relations as cheap, exponentials and all: read
-once per relation on the way back, that is a product of both numbers. It sees no way through a call of a native operation, and its own
-`optimization_barrier` is gone before it fuses operations.
+It makes what is cheap anew in every operation that reads it, and counts a sum over all relations as cheap, exponentials
+and all: read once per relation in the backward pass, that is a product of both counts. It sees no way through a call
+of a native operation, and its own `optimization_barrier` is gone before it fuses operations.
 """
 
 import jax
@@ -13,7 +13,7 @@ from hetjax.kernels.native import Operation
 
 @jax.custom_vjp
 def once(x: jax.Array) -> jax.Array:
-    """`x`, made once; and so is its gradient. Floats."""
+    """Return `x`, computed once, as its gradient is; floats."""
     return native.choose(_made, _as_it_is, x)
 
 

@@ -18,14 +18,14 @@ NUMBER = 4  # bytes
 
 
 class Work(NamedTuple):
-    """What a relation's fold has to do.
+    """The work of a relation's aggregation.
 
     Attributes:
       rows, targets, edges: how many there are, padding included.
       width, features: of the sources, and of their products, over all heads.
       heads: of attention, which sums the sources once for each; 0: a plain sum.
       products: with how many matrices; attention may have one for keys and one for values.
-      trained: whether there is a way back, for the matrices.
+      trained: whether there is a backward pass, for the matrices.
       grouped: whether edges are grouped by source, as they are where a gradient flows to the sources.
     """
 
@@ -45,13 +45,13 @@ _named: ContextVar[str] = ContextVar("named", default="")
 
 
 def trained() -> bool:
-    """Whether what is traced is differentiated; outside of `forward_only` it is taken to be."""
+    """Return whether the traced computation is differentiated; outside of `forward_only` it is assumed to be."""
     return _trained.get()
 
 
 @contextlib.contextmanager
 def forward_only() -> Iterator[None]:
-    """What is traced inside is not differentiated."""
+    """Declare that the computation traced inside is not differentiated."""
     token = _trained.set(False)
     try:
         yield
@@ -61,7 +61,7 @@ def forward_only() -> Iterator[None]:
 
 @contextlib.contextmanager
 def named(name: str) -> Iterator[None]:
-    """What is chosen inside is said, of this relation and layer; of no name nothing is."""
+    """Log what is chosen inside, with this relation and layer; without a name nothing is logged."""
     token = _named.set(name)
     try:
         yield
@@ -70,12 +70,13 @@ def named(name: str) -> Iterator[None]:
 
 
 def kept(numbers: Sequence[float]) -> Costs:
-    """Costs as a checkpoint has them; one that was written before `far` was counted has none of it."""
+    """Return the costs in a checkpoint; one that was written before `far` was counted has none of it."""
     return Costs(*numbers, *([0.0] if len(numbers) == len(Costs._fields) - 1 else []))
 
 
 def multiplies_first(work: Work) -> bool:
-    """Which order costs less; a command says it with `--verbose`, once for every program that is traced."""
+    """Return whether multiplying first costs less than aggregating first; a command logs it with `--verbose`, once for
+    every program that is traced."""
     first, last = multiplied_first(work, current()), folded_first(work, current())
     if _named.get():
         words = "multiplied, then folded" if first < last else "folded, then multiplied"
@@ -86,7 +87,7 @@ def multiplies_first(work: Work) -> bool:
 
 
 def multiplied_first(work: Work, model: CostModel) -> float:
-    """Nanoseconds of multiplying all sources and folding the products."""
+    """Return the nanoseconds of multiplying all sources and aggregating the products."""
     return _multiplied(work, model.orders) + _products_folded(work, model)
 
 
@@ -129,7 +130,7 @@ def _together(works: Mapping[str, Work], model: CostModel) -> dict[str, float]:
 
 
 def _multiplied(work: Work, costs: Costs) -> float:
-    """Of all sources, times the matrices."""
+    """Return the cost of multiplying all sources by the matrices."""
     return costs.multiply * _ways(work) * _products(work, work.rows)
 
 
@@ -142,7 +143,7 @@ def _products_folded(work: Work, model: CostModel) -> float:
 
 
 def _by_relation(work: Work, costs: Costs) -> float:
-    """Of a relation's own matrices, at the end with fewer rows.
+    """Return the cost of a relation's own matrices, at the end with fewer rows.
 
     Counted as `[features, features]`: a head's is a part of that, and to read and write rows takes about as long as the rest would.
     """
@@ -151,12 +152,12 @@ def _by_relation(work: Work, costs: Costs) -> float:
 
 
 def _ways(work: Work) -> int:
-    """There, the gradient of the matrix, and that of the sources."""
+    """Return the costs of the forward pass, of the gradient of the matrix, and of that of the sources."""
     return 2 + work.grouped if work.trained else 1
 
 
 def folded_first(work: Work, model: CostModel) -> float:
-    """Nanoseconds of folding all sources and multiplying what they fold to; keys' matrices multiply queries."""
+    """Return the nanoseconds of aggregating all sources and multiplying the sums; matrices of keys multiply queries."""
     back = work.grouped or work.heads > 0  # whether what is folded to gets a gradient too
     ways = 2 + back if work.trained else 1
     multiply = model.orders.narrow if work.heads else model.orders.multiply
@@ -169,9 +170,9 @@ def folded_first(work: Work, model: CostModel) -> float:
 
 
 def scores_first(work: Work) -> bool:
-    """Whether a source's part of the logits, the same in all of its edges, is computed for the source and not at every edge.
+    """Return whether a source's part of the logits, the same in all of its edges, is computed for the source and not at every edge.
 
-    Of `work` the width is that of the sources, and there is a number a head: `features` are `heads`.
+    The width in `work` is that of the sources, and there is one value per head: `features` are `heads`.
     """
     ways, cost = 2 + work.grouped if work.trained else 1, current().orders
     group = 0 if work.grouped or not work.trained else cost.group
@@ -185,11 +186,11 @@ def _products(work: Work, rows: int) -> float:
 
 
 def _edge(rows: int, width: float, multiplied: float, passes: int, model: CostModel) -> float:
-    """Of one edge, in nanoseconds.
+    """Return the cost of one edge, in nanoseconds.
 
     Args:
       rows, width: how many rows edges may point at, and how wide they are.
-      multiplied: how many numbers are multiplied for an edge's logits, and as many for its sums.
+      multiplied: how many values are multiplied for an edge's logits, and as many for its sums.
       passes: how often it is read.
     """
     costs = model.orders

@@ -1,4 +1,4 @@
-"""The pairs of a relation and a node that has an edge of it, of some relations, in host memory."""
+"""Pairs of a relation and a node that has an edge of it, for some relations, in host memory."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -28,7 +28,7 @@ class Pairs(NamedTuple):
 
 
 def find_pairs(relations: Sequence[Relation], adjacency: Mapping[str, Adjacency]) -> Pairs:
-    """The pairs of some relations' edges, sources in the order in which edges first meet them; padding left out."""
+    """Return the pairs of some relations' edges, sources in the order in which edges first meet them; padding is left out."""
     given = [adjacency[relation.key] for relation in relations]
     indptr = [np.asarray(edges.indptr) for edges in given]
     indices = [np.asarray(edges.indices)[: own[-1]] for edges, own in zip(given, indptr)]

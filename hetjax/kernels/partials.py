@@ -1,7 +1,8 @@
 """Partial aggregations: elements of a commutative monoid.
 
-What a relation contributes to a node is a partial aggregate. Partial aggregates combine in any order, over relations, partitions, devices and
-hosts, and only their total is finished into an embedding; so where a relation is folded is free to choose.
+The contribution of a relation to a node is a partial aggregate. Partial aggregates combine in any order, over
+relations, partitions, devices and hosts, and only the combined aggregate is finished into an embedding; so the place
+where a relation is aggregated is free to choose.
 """
 
 import functools
@@ -32,7 +33,7 @@ class Monoid(NamedTuple):
     join: "Callable[[Sequence[Any]], Any] | None" = None
 
     def combined(self, parts: Sequence[Any]) -> Any:
-        """The partial aggregate of all parts; there is at least one."""
+        """Return the combined aggregate of all parts; there is at least one."""
         if len(parts) > 1 and self.join:
             return self.join(parts)
         return functools.reduce(self.combine, parts)
@@ -68,17 +69,17 @@ class Attention(NamedTuple):
 
 
 def add_weighted(one: Weighted, other: Weighted) -> Weighted:
-    """The mean over what both sum."""
+    """Return the mean over the summands of both."""
     return Weighted(*map(operator.add, one, other))
 
 
 def merge(one: Attention, other: Attention) -> Attention:
-    """Attention over the edges of both."""
+    """Return the attention over the edges of both."""
     return merge_all([one, other])
 
 
 def merge_all(parts: Sequence[Attention]) -> Attention:
-    """Attention over the edges of all: each part is rescaled to the largest of the shifts, then they add."""
+    """Return the attention over the edges of all: each part is rescaled to the largest of the shifts, and then they are added."""
     own = jax.lax.stop_gradient(jnp.stack([part.largest for part in parts]))
     largest = once(jnp.max(own, axis=0))
     factors = once(jnp.exp(own - finite(largest)[None]))
@@ -89,25 +90,26 @@ def merge_all(parts: Sequence[Attention]) -> Attention:
 
 
 def attended(partial: Attention) -> jax.Array:
-    """The weighted means, `[nodes, heads * width]`: zeros for a node without edges."""
+    """Return the weighted means, `[nodes, heads * width]`: zeros for a node without edges."""
     has_edges = partial.denominator > 0
     mean = partial.numerator / jnp.where(has_edges, partial.denominator, 1)[..., None]
     return jax.lax.collapse(jnp.where(has_edges[..., None], mean, 0), 1)
 
 
 def finite(largest: jax.Array) -> jax.Array:
-    """The shift to subtract from logits: zero where there is no largest one."""
+    """Return the shift to subtract from logits: zero where there is no largest one."""
     return jnp.where(largest > -jnp.inf, largest, 0)
 
 
 def unattended(nodes: int, heads: int, width: int, dtype: DTypeLike) -> Attention:
-    """Attention over no edges."""
+    """Return the attention over no edges."""
     numbers = jnp.zeros((nodes, heads), dtype)
     return Attention(numbers - jnp.inf, numbers, jnp.zeros((nodes, heads, width), dtype))
 
 
 def neutral(partial: Any) -> Any:
-    """What combines with any partial aggregate of the same shapes without changing it, of a sum, a mean or a softmax."""
+    """Return the neutral element of a sum, a mean or a softmax: it combines with any partial aggregate of the same
+    shapes without changing it."""
     zeros = jax.tree.map(jnp.zeros_like, partial)
     return zeros._replace(largest=zeros.largest - jnp.inf) if isinstance(partial, Attention) else zeros
 
@@ -128,7 +130,7 @@ SOFTMAX = Monoid(_same, merge, attended, merge_all)
 
 
 def is_softmax(monoid: Monoid | None) -> bool:
-    """Return whether a monoid merges softmaxes over edges, whatever becomes of their total."""
+    """Return whether a monoid merges softmaxes over edges, whatever `total` does with the result."""
     return monoid is not None and monoid.combine is merge
 
 

@@ -21,7 +21,7 @@ MANY = 64  # products in a batch, which keep a GPU busy
 
 @jax.custom_vjp
 def product(x: jax.Array, matrix: jax.Array) -> jax.Array:
-    """`x[b] @ matrix[b]`, `[b, rows, n]`, of `[b, rows, m]` and `[b, m, n]`."""
+    """Return `x[b] @ matrix[b]`, `[b, rows, n]`, of `[b, rows, m]` and `[b, m, n]`."""
     return jax.lax.dot_general(x, matrix, (((2,), (1,)), ((0,), (0,))))
 
 
@@ -35,7 +35,8 @@ product.defvjp(lambda x, matrix: (product(x, matrix), (x, matrix)), _product_bac
 
 @jax.custom_vjp
 def each_product(x: jax.Array, matrices: list[jax.Array]) -> list[jax.Array]:
-    """`x @ matrix` of each, `[rows, n]`, of `[rows, m]` and `[m, n]`; on the way back rows are read once for the gradients of all."""
+    """Return `x @ matrix` of each, `[rows, n]`, of `[rows, m]` and `[m, n]`; the backward pass reads the rows once for
+    the gradients of all."""
     return [x @ matrix for matrix in matrices]
 
 
@@ -49,7 +50,7 @@ each_product.defvjp(lambda x, matrices: (each_product(x, matrices), (x, matrices
 
 
 def turned_product(x: jax.Array, *y: jax.Array) -> jax.Array:
-    """`x[b]^T y[b]`, `[b, m, n]`, of `[b, rows, m]`, or one `[1, rows, m]` for all, and `[b, rows, n]`.
+    """Return `x[b]^T y[b]`, `[b, m, n]`, of `[b, rows, m]`, or one `[1, rows, m]` for all, and `[b, rows, n]`.
 
     Args:
       y: in some arrays, as if these were concatenated; a kernel reads the first two where they lie.
@@ -62,7 +63,8 @@ def turned_product(x: jax.Array, *y: jax.Array) -> jax.Array:
 
 
 def added(parts: jax.Array) -> jax.Array:
-    """The sum of a few large arrays, `[parts, ...]`: as a product, because XLA's sums of few long rows take many times as long on a CPU."""
+    """Return the sum of a few large arrays, `[parts, ...]`: as a product, because XLA's sums of few long rows take many
+    times as long on a CPU."""
     count, *shape = parts.shape
     return (jnp.ones(count, parts.dtype) @ parts.reshape(count, math.prod(shape))).reshape(shape)
 
@@ -76,7 +78,7 @@ def _natively(x, y, *others):
 
 
 def _in_parts(x, *given):
-    """As `turned_product`, elsewhere than on a CPU."""
+    """Return `turned_product` on other platforms than a CPU."""
     y = jnp.concatenate(given)
     batch, rows, m = x.shape
     if batch < len(y):  # one product, of their columns side by side
@@ -92,12 +94,12 @@ def _in_parts(x, *given):
 
 
 def parts_of(rows: int) -> int:
-    """How many parts of a sum over so many rows are made apart."""
+    """Return the number of parts into which a sum over so many rows is divided."""
     return max(1, min(PARTS, rows // LEAST))
 
 
 def turned_by_xla(x: jax.Array, y: jax.Array) -> jax.Array:
-    """As `turned_product`, of an `x` each."""
+    """Return `turned_product` by operations of XLA, with one `x` for each."""
     return jax.lax.dot_general(jnp.swapaxes(x, 1, 2), y, (((2,), (1,)), ((0,), (0,))))
 
 
@@ -105,7 +107,8 @@ TURNED = "f3 f3 f3 > f4"
 
 
 def _turned_product(first, last, frame):
-    """In square blocks of `x`, which are copied: rows some multiple of 4 KB apart share a few places of the processor's cache. The next block is prefetched meanwhile."""
+    """Compute the product in square blocks of `x`, which are copied: rows some multiple of 4 KB apart share a few
+    places of the processor's cache. The next block is prefetched meanwhile."""
     x, y, more, out = arrays(frame, TURNED)
     (given, rows, m), (parts, batch, _, n) = x.shape, out.shape
     each, block = batch // given, np.empty((SIDE, SIDE), x.dtype)

@@ -4,10 +4,11 @@ Edges are grouped by target (compressed rows), and by source too where a gradien
 is a sum of the same kind over the edges turned around. Edges beyond the last pointer are padding: nothing that they hold,
 and nothing that is computed for them, reaches a target or a gradient.
 
-What a layer does besides its folds, it does row by row. So where devices divide the rows, folds alone need those of others: an
-adjacency of another class than `Adjacency` registers its own `neighbour_sum`, `neighbour_mean` and `multiply_first` (and
-`attention.attend`, `folded_attention.attend_folded`, `additive.attend_additively`, `dropout.edge_keep_mask`), and models call what they always
-call. So does one whose edges are known to need less (`one_edge`).
+A layer computes everything besides its aggregations row by row. So where devices divide the rows, only aggregations
+need those of others: an adjacency of another class than `Adjacency` registers its own `neighbour_sum`, `neighbour_mean`
+and `multiply_first` (and `attention.attend`, `folded_attention.attend_folded`, `additive.attend_additively`,
+`dropout.edge_keep_mask`), and models call what they always call. So does one whose edges are known to need less
+(`one_edge`).
 """
 
 import functools
@@ -38,15 +39,16 @@ class Rows(NamedTuple):
 
 
 def degree(adjacency: Adjacency) -> jax.Array:
-    """In-edges per target, int32 `[targets]`; parallel edges count each. Where these are some of a relation's edges: of all."""
+    """Return the in-edges per target, int32 `[targets]`; parallel edges count each. Where these are some of a
+    relation's edges, all edges of the relation count."""
     return jnp.diff(adjacency.indptr) if adjacency.whole is None else jnp.asarray(adjacency.whole.totals)
 
 
 @functools.singledispatch
 def multiply_first(adjacency: Edges, sources: jax.Array, features: int, heads: int = 0, products: int = 1) -> bool:
-    """Whether multiplying every source row by matrices costs less than folding first and multiplying every target row.
+    """Return whether multiplying every source row by matrices costs less than aggregating first and multiplying every target row.
 
-    The same mathematics either way; the shapes decide, when the program is traced (`orders`). Of `SparseRows` nothing is made but products.
+    The same mathematics either way; the shapes decide, when the program is traced (`orders`). `SparseRows` support nothing but products.
 
     Args:
       sources: `[S, width]`.
@@ -66,9 +68,9 @@ def _work(adjacency: Adjacency, sources: jax.Array, features: int, heads: int, p
 def share_products(
     adjacency: Mapping[str, Edges], sources: jax.Array, features: int, heads: int, products: int
 ) -> frozenset[str]:
-    """Which of some relations fold products that they share; arguments as of `multiply_first`.
+    """Return which of some relations aggregate products that they share; the arguments are those of `multiply_first`.
 
-    One alone does if it multiplies first and a source has more numbers than there are sources, or targets: its own matrices then meet
+    One alone does if it multiplies first and a source has more elements than there are sources, or targets: its own matrices then meet
     fewer rows in the products than in the matrix that all share. None, where devices divide the nodes. Not those of `OneEdge`, which
     read one product where others read all that are shared.
     """
@@ -85,7 +87,7 @@ def share_products(
 
 @functools.singledispatch
 def neighbour_sum(adjacency: Edges, x: jax.Array) -> jax.Array:
-    """`out[v] = sum of w x[u] over the edges u -> v` of weight `w`, or 1: zeros for a target without edges.
+    """Return `out[v] = sum of w x[u] over the edges u -> v` of weight `w`, or 1: zeros for a target without edges.
 
     No gradient flows to the weights.
 
@@ -119,10 +121,11 @@ _neighbour_sum.defvjp(_neighbour_sum_forward, _neighbour_sum_backward)
 
 @functools.singledispatch
 def neighbour_mean(adjacency: Edges, x: jax.Array) -> jax.Array:
-    """The mean of the rows `x[u]` over the edges u -> v: `[targets, width]`, zeros for a target without edges.
+    """Return the mean of the rows `x[u]` over the edges u -> v: `[targets, width]`, zeros for a target without edges.
 
-    Of some of a relation's edges it is their part of the mean over all. Edges that have weights are weighed: `sum of w x[u] /
-    sum of w`, zeros where the weights add up to nothing. No gradient flows to them. Targets' shares, one over their degrees, multiply what is summed here, and weigh what comes back to the
+    For some of a relation's edges it is their part of the mean over all. Edges that have weights are weighed: `sum of w
+    x[u] / sum of w`, zeros where the weights add up to nothing. No gradient flows to them. Targets' shares, one over
+    their degrees, multiply what is summed here, and weigh the cotangents of the
     sources: so the sums of all relations read that as it is, where each would have XLA divide it anew.
     """
     return _neighbour_mean(adjacency, x)
@@ -147,7 +150,7 @@ _neighbour_mean.defvjp(
 
 
 def _shares(adjacency: Adjacency, x: jax.Array) -> jax.Array:
-    """One over the degree of every target that has edges, or over their weights' sum, `[targets]` of the dtype of `x`."""
+    """Return one over the degree of every target that has edges, or over the sum of their weights, `[targets]` of the dtype of `x`."""
     weights = weights_of(adjacency, x)
     if weights is None:
         return 1 / jnp.maximum(degree(adjacency), 1).astype(x.dtype)
@@ -160,26 +163,26 @@ def _shares(adjacency: Adjacency, x: jax.Array) -> jax.Array:
 
 
 def weights_of(adjacency: Adjacency, x: jax.Array) -> jax.Array | None:
-    """Of the edges, of the dtype of `x`."""
+    """Return the weights of the edges, of the dtype of `x`."""
     return None if adjacency.weights is None else jnp.asarray(adjacency.weights, x.dtype)
 
 
 def _summed(adjacency: Adjacency, x: jax.Array) -> jax.Array:
-    """Return what is summed as floats, whatever `x` is: sums of int8 would wrap around, and bool has none."""
+    """Return the summands as floats, whatever `x` is: sums of int8 would wrap around, and bool has none."""
     return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.promote_types(x.dtype, jnp.float32))
 
 
 def _to_sources(
     adjacency: Adjacency, like: jax.Array, gradient: jax.Array, shares: jax.Array | None = None
 ) -> jax.Array:
-    """The gradient of the sources, as many as `like` has rows, from that of the targets."""
+    """Return the gradient of the sources, as many as `like` has rows, from that of the targets."""
     turned, edges = by_source(adjacency, like.shape[0])
     weights = weights_of(adjacency, gradient)
     return sum_rows(turned, gradient, weights=shares, edge_weights=weights, edges=None if weights is None else edges)
 
 
 def by_target(adjacency: Adjacency) -> Rows:
-    """The edges grouped by target."""
+    """Return the edges grouped by target."""
     return Rows(adjacency.indptr, adjacency.indices)
 
 
@@ -200,7 +203,7 @@ def by_source(adjacency: Adjacency, sources: int) -> tuple[Rows, Array]:
 
 @functools.cache
 def _groupings(sources: int) -> list[Callable]:
-    """Two ways to group by so many sources, each of which is one function, so that programs know it again."""
+    """Return two ways to group by so many sources. Each is one function, so that programs recognise it."""
     return [functools.partial(grouping, sources) for grouping in (_group_natively, _group_plainly)]
 
 
@@ -218,18 +221,18 @@ def _group_plainly(sources: int, rows: Rows) -> Sequence[jax.Array]:
 
 
 def row_of(rows: Rows) -> jax.Array:
-    """The row of every edge; of a padded edge one past the end, which sums drop and reads fill with zeros."""
+    """Return the row of every edge; for a padded edge one past the end, which sums drop and reads fill with zeros."""
     starts = jnp.zeros(len(rows.indices) + 1, jnp.int32).at[rows.indptr[1:]].add(1)
     return jnp.cumsum(starts[:-1])
 
 
 def real(rows: Rows) -> jax.Array:
-    """Which edges are not padding, `[edges]`."""
+    """Return which edges are not padding, `[edges]`."""
     return jnp.arange(len(rows.indices)) < rows.indptr[-1]
 
 
 def without_columns(x: jax.Array) -> jax.Array:
-    """Nothing but the number of rows and the dtype of `x`."""
+    """Return the number of rows and the dtype of `x`, as an array without columns."""
     return jnp.zeros((len(x), 0), x.dtype)
 
 
@@ -242,7 +245,7 @@ def sum_rows(
     edge_weights: jax.Array | None = None,
     edges: "Array | None" = None,
 ) -> jax.Array:
-    """`out[i] = factors[i] (sum over the edges e of row i of edge_weights[edges[e]] weights[indices[e]] x[indices[e]])`.
+    """Return `out[i] = factors[i] (sum over the edges e of row i of edge_weights[edges[e]] weights[indices[e]] x[indices[e]])`.
 
     Args:
       x: `[sources, width]`.
@@ -261,7 +264,7 @@ def sum_rows(
 
 
 def sum_weighted(rows: Rows, weights: jax.Array | None, x: jax.Array) -> jax.Array:
-    """`out[i] = sum over the edges e of row i of weights[e] x[indices[e]]`, by operations of XLA alone.
+    """Return `out[i] = sum over the edges e of row i of weights[e] x[indices[e]]`, by operations of XLA alone.
 
     Args:
       weights: `[edges]`, 1 where there are none; with heads `[edges, heads]`, which are always given.
@@ -277,7 +280,7 @@ def sum_weighted(rows: Rows, weights: jax.Array | None, x: jax.Array) -> jax.Arr
 
 
 def sum_over_heads(rows: Rows, weights: jax.Array, x: jax.Array) -> jax.Array:
-    """As `sum_weighted` with heads, which are added up: `[rows, width]`."""
+    """Return `sum_weighted` with heads, summed over the heads: `[rows, width]`."""
     if not rows.indices.shape[0] or not x.shape[0]:
         return jnp.zeros((rows.indptr.shape[0] - 1, x.shape[-1]), x.dtype)
     return native.by_platform(_heads_by_rows, _heads_by_segments, rows, weights, x)
@@ -292,7 +295,7 @@ def _heads_by_segments(rows, weights, x):
 
 
 def sum_edges(rows: Rows, values: jax.Array) -> jax.Array:
-    """The sum over the edges of every row of what each edge has, `[rows, width]` of `[edges, width]`, by operations of XLA alone."""
+    """Return the sum over the edges of every row of each edge's values, `[rows, width]` of `[edges, width]`, by operations of XLA alone."""
     if not len(values):
         return jnp.zeros((rows.indptr.shape[0] - 1, values.shape[1]), values.dtype)
     return native.by_platform(_edges_by_rows, _edges_by_segments, rows, values)
@@ -307,7 +310,8 @@ def _edges_by_segments(rows, values):
 
 
 def _by_columns(rows, terms, x, heads=1):
-    """The sums of the edges' terms, which `terms` makes of some columns of `x`, `heads` times as many: of no more than `WIDEST` at once."""
+    """Return the sums of the edges' terms, which `terms` makes of some columns of `x`, `heads` times as many: of no
+    more than `WIDEST` at once."""
     row, most = row_of(rows), max(1, WIDEST // heads)
 
     def fold(x):
@@ -336,7 +340,7 @@ def _sum_plainly(rows, x, factors, weights, edge_weights, edges):
 
 
 def _sum_by_rows(rows, weights, x):
-    """A sparse matrix times `x`, which is a kernel that reads each row's edges in turn."""
+    """Return a sparse matrix times `x`, by a kernel that reads each row's edges in turn."""
     from jax.experimental import sparse  # takes a while, and not all programs need it
 
     if x.ndim > 2:  # a matrix of every head

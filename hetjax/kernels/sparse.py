@@ -1,4 +1,4 @@
-"""Features that are mostly zeros, as counts of words are: the other entries alone are kept, and multiplied."""
+"""Features that are mostly zeros, for example counts of words: only the other entries are stored and multiplied."""
 
 from dataclasses import dataclass, replace
 
@@ -19,7 +19,7 @@ SAMPLE = 1024  # rows that are looked at first
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class SparseRows:
-    """A matrix `[rows, width]` that is multiplied by others (`models.linear.times`) and is nothing but that.
+    """A matrix `[rows, width]` that supports nothing but products with others (`models.linear.times`).
 
     Attributes:
       entries: those that are not zero, as the weights of a bipartite graph from columns to rows.
@@ -40,7 +40,7 @@ class SparseRows:
 
     @property
     def values(self) -> Array:
-        """Of the entries that are kept, row by row, `[entries]`."""
+        """The values of the entries that are stored, row by row, `[entries]`."""
         assert self.entries.weights is not None
         return self.entries.weights
 
@@ -56,11 +56,11 @@ class SparseRows:
         return self.with_values(jnp.asarray(self.values, dtype))
 
     def with_values(self, values: jax.Array) -> "SparseRows":
-        """The same entries with other values, `[entries]`."""
+        """Return the same entries with other values, `[entries]`."""
         return replace(self, entries=self.entries._replace(weights=values))
 
     def rows_at(self, ids: "Array | None") -> "SparseRows":
-        """Some rows, int32 ids; an id out of range is a row of zeros."""
+        """Return some rows, int32 ids; an id out of range is a row of zeros."""
         if ids is None:
             return self
         if self.picked is None:
@@ -70,7 +70,8 @@ class SparseRows:
 
 
 def density(matrix: np.ndarray) -> float:
-    """The share of a feature matrix's entries that are not zero, of `SAMPLE` rows or so; infinite of what cannot be `SparseRows`."""
+    """Return the share of a feature matrix's entries that are not zero, from a sample of `SAMPLE` rows or so; infinite
+    for what cannot be `SparseRows`."""
     sample = matrix[:: max(1, len(matrix) // SAMPLE)]
     if matrix.dtype != np.float32 or not sample.size:
         return np.inf
@@ -78,7 +79,7 @@ def density(matrix: np.ndarray) -> float:
 
 
 def compact(matrix: np.ndarray) -> "np.ndarray | SparseRows":
-    """A feature matrix `[rows, width]` without its zeros, if at most `DENSEST` of it are others; else as it is."""
+    """Return a feature matrix `[rows, width]` without its zeros, if at most `DENSEST` of its entries are others; else the matrix itself."""
     if density(matrix) > DENSEST:
         return matrix
     indptr = np.zeros(len(matrix) + 1, np.int64)

@@ -1,4 +1,4 @@
-"""Sums over the edges into some targets alone. Of `SparseRows`, whose edges go from columns to rows: the rows of a batch.
+"""Sums over the edges into some targets alone. For `SparseRows`, whose edges go from columns to rows, these are the rows of a batch.
 
 On a CPU a kernel finds these targets' edges where they lie. Elsewhere all targets are summed, and theirs are read.
 """
@@ -24,7 +24,7 @@ PAYS = 4  # edges for every source, from which another thread may add up its own
 
 @jax.custom_vjp
 def sums_at(adjacency: Adjacency, targets: Array, x: jax.Array) -> jax.Array:
-    """`out[i] = sum of w x[u] over the edges u -> targets[i]` of weight `w`: `segment.neighbour_sum`, at some targets.
+    """Return `out[i] = sum of w x[u] over the edges u -> targets[i]` of weight `w`: `segment.neighbour_sum` at some targets.
 
     No gradient flows to the weights.
 

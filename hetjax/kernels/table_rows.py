@@ -1,4 +1,4 @@
-"""Rows read, written and updated on a CPU, as `tables.rows_at`, `tables.write` and `tables.update` say.
+"""Kernels that read, write and update rows on a CPU, for `tables.rows_at`, `tables.write` and `tables.update`.
 
 Reading and writing computes nothing, so there what is no float64 passes for float32; it is four bytes wide.
 """
@@ -35,7 +35,7 @@ def _read(first, last, frame):
 
 
 def _write(first, last, frame):
-    """`result` is the matrix to begin with."""
+    """Write rows into `result`, which is the matrix to begin with."""
     matrix, ids, rows, result = arrays(frame, WRITE)
     count, width = result.shape
     for i in range(first, last):
@@ -49,7 +49,8 @@ def _write(first, last, frame):
 
 @compiled(inline="always")
 def scalars(numbers: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """In numba's language, from a vector: learning rate, weight decay and epsilon; of the first moment the decay and what is left of 1, and of the second."""
+    """Return the scalars of an update from a vector (in numba's language): learning rate, weight decay and epsilon, and
+    for each moment the decay and what is left of 1."""
     return (numbers[0], numbers[1], numbers[2]), (numbers[3], numbers[4], numbers[5], numbers[6])
 
 
@@ -63,10 +64,10 @@ def adam_step(
     correct: tuple[float, float],
     rates: tuple[float, ...],
 ) -> tuple[float, float, float]:
-    """In numba's language: a number and its moments after an update by its gradient.
+    """Return an element and its moments after an update by its gradient (in numba's language).
 
     Args:
-      moments: of the number, before.
+      moments: of the element, before the update.
       decays, rates: as `scalars` gives them.
       correct: what each moment is multiplied by.
     """
@@ -76,7 +77,7 @@ def adam_step(
 
 
 def _update(start, last, frame):
-    """One step of `tables.RowAdam`; the last four are a table's, to begin with.
+    """Update rows by one step of `tables.RowAdam`; the last four arguments are a table's, to begin with.
 
     `numbers`: as of `scalars`. `correct_first` and `correct_second`: `tables.corrections` of the two moments.
     """

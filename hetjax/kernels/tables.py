@@ -38,7 +38,7 @@ class RowAdam(NamedTuple):
     """Adam (Kingma and Ba 2015) on the rows that a batch touched, and on no others.
 
     This is not dense Adam: a row that a batch does not touch keeps its moments, which dense Adam would decay, and corrects
-    its bias by its own count of updates, by the numbers that `corrections` tabulates. Where every step touches every row
+    its bias by its own count of updates, by the factors that `corrections` tabulates. Where every step touches every row
     the two are the same.
 
     Attributes:
@@ -54,16 +54,16 @@ class RowAdam(NamedTuple):
     weight_decay: float = 0.0
 
     def at(self, step: jax.Array) -> "RowAdam":
-        """The same, with the learning rate of a training step."""
+        """Return the same, with the learning rate of a training step."""
         return self._replace(learning_rate=self.learning_rate(step)) if callable(self.learning_rate) else self
 
     def scalars(self) -> list[Any]:
-        """What `kernels.scalars` reads, of a learning rate that is a number."""
+        """Return the input of `kernels.scalars`, for a learning rate that is a number."""
         return [self.learning_rate, self.weight_decay, self.epsilon, self.b1, 1 - self.b1, self.b2, 1 - self.b2]
 
 
 class Shape(NamedTuple):
-    """What a table is created from.
+    """The shape and scale that a table is created from.
 
     Attributes:
       nodes, width: rows and columns.
@@ -76,35 +76,35 @@ class Shape(NamedTuple):
 
     @property
     def row_bytes(self) -> int:
-        """Of a row with both moments and its count."""
+        """Bytes of a row with both moments and its count."""
         return 12 * self.width + 4
 
 
 def create(key: jax.Array, shape: Shape) -> Table:
-    """A table of normal entries, its moments and counts zero."""
+    """Return a table of normal entries; its moments and counts are zero."""
     parts = [fresh(key, shape, number) for number in range(parts_of(shape))]
     return Table(*(jnp.concatenate(leaves) for leaves in zip(*parts))) if len(parts) > 1 else parts[0]
 
 
 def in_parts(key: jax.Array, node_type: str, shape: Shape) -> Iterator[Table]:
-    """The parts of a type's new table, one after the other. Not to be traced."""
+    """Yield the parts of a type's new table, one after the other. Not to be traced."""
     type_key = eagerly(jax.random.fold_in, key, _name_of(node_type))
     for number in range(parts_of(shape)):
         yield eagerly(functools.partial(fresh, shape=shape, number=number), type_key)
 
 
 def drawn(key: jax.Array, node_type: str, shape: Shape) -> Table:
-    """A type's new table, in host memory. Not to be traced."""
+    """Return a type's new table, in host memory. Not to be traced."""
     return Table(*map(np.concatenate, zip(*in_parts(key, node_type, shape))))
 
 
 def parts_of(shape: Shape) -> int:
-    """How many parts a table is created in, so that one larger than memory can be written as it is made."""
+    """Return the number of parts in which a table is created, so that one larger than memory can be written as it is made."""
     return max(1, -(-shape.nodes // PART))
 
 
 def fresh(key: jax.Array, shape: Shape, number: int) -> Table:
-    """Part `number` of a new table: `PART` rows, or what is left of them; the first is drawn from the table's own key."""
+    """Return part `number` of a new table: `PART` rows, or what is left of them; the first part is drawn from the table's own key."""
     key = jax.random.fold_in(key, number) if number else key
     return _normal(key, (min(PART, shape.nodes - number * PART), shape.width), shape.scale)
 
@@ -116,7 +116,7 @@ def _normal(key: jax.Array, size: tuple[int, int], scale: float) -> Table:
 
 
 def read(matrix: Array, ids: "Array | None") -> jax.Array:
-    """Rows of a feature matrix: all of them for `ids=None`, and zeros for an id out of range."""
+    """Return rows of a feature matrix: all of them for `ids=None`, and zeros for an id out of range."""
     if isinstance(matrix, SparseRows):
         return matrix.rows_at(ids)
     matrix = jnp.asarray(matrix)
@@ -130,7 +130,7 @@ def read(matrix: Array, ids: "Array | None") -> jax.Array:
 
 
 def rows_at(matrix: Array, ids: "Array | None") -> jax.Array:
-    """As `read`, where no id is negative."""
+    """Return `read` of ids none of which is negative."""
     if ids is None or not len(ids) or not len(matrix) or isinstance(matrix, SparseRows):
         return read(matrix, ids)
     return _rows_at(jnp.asarray(matrix), jnp.asarray(ids))
@@ -152,7 +152,7 @@ _rows_at.defvjp(
 
 
 def write(matrix: Array, ids: Array, rows: Array) -> jax.Array:
-    """The matrix with these rows in place of its own at distinct `ids`; ids out of range are ignored."""
+    """Return the matrix with these rows in place of its own at distinct `ids`; ids out of range are ignored."""
     if not len(ids):
         return jnp.asarray(matrix)
     return native.choose(_write_natively, _write_plainly, matrix, ids, rows.astype(matrix.dtype))
@@ -171,7 +171,7 @@ def _write_natively(matrix, ids, rows):
 
 
 def _flat(rows: jax.Array) -> jax.Array:
-    """`[rows, numbers]`, of rows of any shape."""
+    """Return `[rows, values]`, of rows of any shape."""
     return rows.reshape(len(rows), math.prod(rows.shape[1:]))
 
 
@@ -180,17 +180,17 @@ def _write_plainly(matrix, ids, rows):
 
 
 def take(table: Table, ids: Array) -> Table:
-    """The rows `ids` of a table, as `rows_at` takes them."""
+    """Return the rows `ids` of a table, as `rows_at` does."""
     return Table(*(rows_at(leaf, ids) for leaf in table))
 
 
 def put(table: Table, ids: Array, rows: Table) -> Table:
-    """The inverse of `take`: the table with these rows in place of its own, as `write` puts them."""
+    """Return the table with these rows in place of its own, the inverse of `take`, as `write` does."""
     return Table(*(write(old, ids, new) for old, new in zip(table, rows)))
 
 
 def update(table: Table, ids: "Array | None", gradient: jax.Array, adam: RowAdam) -> Table:
-    """One step of `adam` on the rows `ids`.
+    """Return the table after one step of `adam` on the rows `ids`.
 
     Args:
       ids: int32 `[n]`, distinct, none negative, in any order; ids out of range are ignored, and None means every row.
@@ -211,9 +211,9 @@ def update(table: Table, ids: "Array | None", gradient: jax.Array, adam: RowAdam
 
 @functools.cache
 def corrections(decay: float, dtype: np.dtype) -> np.ndarray:
-    """What Adam multiplies a moment by, `1 / (1 - decay**count)`, for counts of updates from 1 on, `[counts]`.
+    """Return the factors of Adam's bias correction, `1 / (1 - decay**count)`, for counts of updates from 1 on, `[counts]`.
 
-    It ends where that is 1 to the last bit, as it is for all larger counts: 17,320 numbers for 0.999 in float32, and one for 0.
+    It ends where that is 1 to the last bit, as it is for all larger counts: 17,320 values for 0.999 in float32, and one for 0.
     Computed as `-1 / expm1(count * log(decay))`, because `1 - decay**count` has four right digits in float32 at first.
 
     Raises:
@@ -250,12 +250,12 @@ def _update_plainly(table, ids, gradient, numbers, correct_first, correct_second
 
 
 def create_all(key: jax.Array, shapes: Mapping[str, Shape]) -> dict[str, Table]:
-    """One table per node type."""
+    """Return one table per node type."""
     return {name: create(key_of(key, name), shape) for name, shape in shapes.items()}
 
 
 def key_of(key: jax.Array, node_type: str) -> jax.Array:
-    """A key of the type's own name, so that its rows do not depend on the other types."""
+    """Return a key that depends on the type's own name, so that its rows do not depend on the other types."""
     return jax.random.fold_in(key, _name_of(node_type))
 
 

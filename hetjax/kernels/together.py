@@ -1,4 +1,4 @@
-"""Relations of like shapes, folded in one operation.
+"""Relations of like shapes, aggregated in one operation.
 
 A graph of ninety relations would be ninety times the operations of one, to trace, to compile and to start, and most of its relations
 have few edges. So their edges are made one bipartite graph. Its rows are pairs of a relation and a node that has an edge of
@@ -69,11 +69,11 @@ class Together:
 
     @property
     def joint(self) -> bool:
-        """Whether edges go to the targets themselves."""
+        """Return whether edges go to the targets themselves."""
         return self.targets is None
 
     def stacked(self, weights: Callable[[Relation], Sequence[jax.Array]]) -> Sequence[jax.Array]:
-        """What every relation has one of each, `[R, ...]`.
+        """Return the weights of every relation, stacked, `[R, ...]`.
 
         Args:
           weights: of a relation, which is not asked where they are stacked already.
@@ -83,40 +83,40 @@ class Together:
         return [jnp.stack(alike) for alike in zip(*map(weights, self.relations))]
 
     def of_type(self, weights: Mapping[str, jax.Array]) -> jax.Array:
-        """What every relation's source type has, `[R, ...]`."""
+        """Return the values of every relation's source type, `[R, ...]`."""
         types = np.array([self.source_types.index(relation.source) for relation in self.relations])
         return jnp.stack([weights[t] for t in self.source_types])[types]
 
     def of_sources(self, x: Mapping[str, jax.Array]) -> jax.Array:
-        """The rows of the pairs' sources, `[Q, width]`; of padding zeros."""
+        """Return the rows of the pairs' sources, `[Q, width]`; zeros for padding."""
         return neighbour_sum(self.sources, _of_all_types([x[t] for t in self.source_types]))
 
     def of_targets(self, x: Mapping[str, jax.Array]) -> jax.Array:
-        """The rows of the pairs' targets, `[P, width]`, of padding zeros; or of all targets where edges are joint."""
+        """Return the rows of the pairs' targets, `[P, width]`, zeros for padding; or of all targets where edges are joint."""
         rows = _of_all_types([x[t] for t, _ in self.rows])
         return rows if self.joint else neighbour_sum(self.targets, rows)
 
     def from_sources(self, x: jax.Array, matrices: jax.Array) -> jax.Array:
-        """Every source pair's row times its relation's matrix: `[Q, n]` from `[Q, m]` and `[R, m, n]`."""
+        """Return every source pair's row times its relation's matrix: `[Q, n]` from `[Q, m]` and `[R, m, n]`."""
         return joined(self._of_buckets(x, matrices, "sources"))
 
     def halves_from_sources(self, x: jax.Array, matrices: jax.Array, bias: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The same of `[R, m, 2 n]`, plus its relation's bias, `[R, 2 n]`: the first half of the columns, and the other."""
+        """Return the same for `[R, m, 2 n]`, plus its relation's bias, `[R, 2 n]`: the first half of the columns, and the other."""
         return joined_halves(self._of_buckets(x, matrices, "sources", bias))
 
     def from_targets(self, x: jax.Array, matrices: jax.Array) -> jax.Array:
-        """Every target pair's row times its relation's matrix: `[P, n]` from `[P, m]` and `[R, m, n]`."""
+        """Return every target pair's row times its relation's matrix: `[P, n]` from `[P, m]` and `[R, m, n]`."""
         return joined(self._of_buckets(x, matrices, "targets"))
 
     def at_targets(self, x: jax.Array) -> jax.Array:
-        """What every target pair's relation has, `[P, ...]` from `[R, ...]`; of padding zeros."""
+        """Return the values of every target pair's relation, `[P, ...]` from `[R, ...]`; zeros for padding."""
         return neighbour_sum(self.owners, jax.lax.collapse(x, 1)).reshape(-1, *x.shape[1:])
 
     def total(self, partial: Any) -> dict[str, Any]:
-        """The partial aggregates of all targets per type, from those of the pairs; of a target without a pair, of no edges.
+        """Return the partial aggregates of all targets per type, from those of the pairs; a target without a pair has that of no edges.
 
         Args:
-          partial: `[P, ...]`: numbers to be summed, or `Weighted`, of which every relation into a type counts at every target of
+          partial: `[P, ...]`: values to be summed, or `Weighted`, of which every relation into a type counts at every target of
             it. Where edges are joint, any, of all targets already.
         """
         if self.joint:
@@ -141,12 +141,12 @@ class Together:
         return [jax.lax.collapse(part, 0, 2) for part in parts]
 
     def _divided(self, x: Any) -> dict[str, Any]:
-        """Rows of all target types, by type."""
+        """Return the rows of all target types, by type."""
         leaves, form = jax.tree.flatten(x)
         parts = zip(*(parted(leaf, [count for _, count in self.rows]) for leaf in leaves))
         return {t: jax.tree.unflatten(form, own) for (t, _), own in zip(self.rows, parts)}
 
 
 def _of_all_types(rows: Sequence[jax.Array]) -> jax.Array:
-    """One type after the other, as floats that sums are made of."""
+    """Return the rows of all types, one type after the other, as floats that sums are made of."""
     return joined([own.astype(jnp.promote_types(own.dtype, jnp.float32)) for own in rows])

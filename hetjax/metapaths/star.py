@@ -77,7 +77,7 @@ def along_metapaths(
         builder.add(name, LABELS, schema.classes, lambda path=path: means_of_others(graph, path, labels, train))
     names = replace(graph.names, nodes={t: ids for t, ids in graph.names.nodes.items() if t in builder.nodes})
     new = replace(schema, nodes=builder.nodes, relations=tuple(builder.relations))
-    return replace(graph, schema=new, relations=builder.relations, features=builder.features, names=names)
+    return replace(graph, schema=new, relations=builder.relations, features=builder.features, names=names, columns={})
 
 
 class _GraphBuilder:

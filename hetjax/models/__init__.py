@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # which import this module, or numba
 
 
 def check_name(name: str) -> None:
-    """Raise an InputError where a name is of no file in this folder, and is no MODULE:NAME."""
+    """Raise an InputError if a name is neither that of a file in this folder nor a MODULE:NAME."""
     known = sorted(
         file.stem for file in Path(__file__).parent.glob("*.py") if "\nMODEL = " in file.read_text(encoding="utf-8")
     )
@@ -26,7 +26,7 @@ def check_name(name: str) -> None:
 
 
 def find(name: str) -> "type[Layer] | HGNN":
-    """The layer or `HGNN` of a name: the `MODEL` of a file in this folder by its name, or one of your own as `MODULE:NAME`.
+    """Return the layer or `HGNN` of a name: the `MODEL` of a file in this folder by its name, or one of your own as `MODULE:NAME`.
 
     Raises:
       InputError: there is none.
@@ -43,7 +43,7 @@ def find(name: str) -> "type[Layer] | HGNN":
 
 
 def takes(name: str) -> frozenset[str]:
-    """The keys of the configuration that a model has."""
+    """Return the keys of the configuration that a model has."""
     from hetjax.models import hgnn
 
     chosen = find(name)
@@ -53,7 +53,7 @@ def takes(name: str) -> frozenset[str]:
 
 
 def options(model: Model) -> dict[str, Any]:
-    """The configuration's keys that a model has.
+    """Return the configuration's keys that a model has.
 
     Raises:
       InputError: a key is set that it does not have.
@@ -71,7 +71,7 @@ def options(model: Model) -> dict[str, Any]:
 
 
 def folded(name: str, graph: "HetGraph") -> "HetGraph":
-    """The graph with the relations that a model folds."""
+    """Return the graph with the relations that a model aggregates."""
     from hetjax.models.hgnn import HGNN
 
     model = find(name)
@@ -80,9 +80,9 @@ def folded(name: str, graph: "HetGraph") -> "HetGraph":
 
 
 def changed(name: str, graph: "HetGraph") -> "HetGraph":
-    """The graph with its edges as a model folds them, with loops or weights of its own say; what it leaves is not copied.
+    """Return the graph with the edges that a model aggregates, for example with loops or weights; edges that do not change are not copied.
 
-    Of what is there in shape alone nothing is changed: who opens it asks again.
+    Arrays that are there in shape alone are not changed: the code that opens them calls this again.
 
     Raises:
       InputError: edges have weights, and the model reads none; or pointers or ids are out of range.

@@ -1,7 +1,7 @@
 """Activations whose gradients are computed from the value, or from one copy of the input.
 
 The functions are those of `jax.nn`. But their input is a sum over all relations into a node type, which XLA's CPU backend would compute anew for the
-value, for its exponential, and on the way back (`models.once`).
+value, for its exponential, and in the backward pass (`kernels.once`).
 """
 
 import math
@@ -14,7 +14,7 @@ from hetjax.kernels.once import once
 
 @jax.custom_vjp
 def relu(x: jax.Array) -> jax.Array:
-    """`max(x, 0)` of floats of any shape; its gradient at 0 is 0."""
+    """Return `max(x, 0)` of floats of any shape; its gradient at 0 is 0."""
     return once(jax.nn.relu(x))
 
 
@@ -28,7 +28,8 @@ relu.defvjp(_relu_forward, lambda y, gradient: (once(jnp.where(y > 0, gradient, 
 
 @jax.custom_vjp
 def elu(x: jax.Array) -> jax.Array:
-    """`x` above 0 and `exp(x) - 1` below it, of floats of any shape. Below 0 its gradient is computed as `y + 1`, `y` being the value."""
+    """Return `x` above 0 and `exp(x) - 1` below it, of floats of any shape. Below 0 its gradient is computed as `y +
+    1`, `y` being the value."""
     return once(jax.nn.elu(x))
 
 
@@ -42,7 +43,7 @@ elu.defvjp(_elu_forward, lambda y, gradient: (once(jnp.where(y > 0, gradient, gr
 
 @jax.custom_vjp
 def gelu(x: jax.Array) -> jax.Array:
-    """`x Phi(x)` of floats of any shape, Phi being the normal distribution function: computed by the error function, as in PyTorch.
+    """Return `x Phi(x)` of floats of any shape, Phi being the normal distribution function: computed by the error function, as in PyTorch.
 
     The error is some units in the last place of `x`; where `x` is far below 0 that is large beside the value.
     """

@@ -98,7 +98,7 @@ def relation_total(layer: Layer, partial: Any) -> Any:
 
 
 def total(layer: Layer, partial: Any, targets: jax.Array) -> jax.Array:
-    """Return the total of the combined partial aggregates, `[T, features]`; zeros where `partial` is None."""
+    """Return the embeddings' input, `[T, features]`, from the combined aggregate by `Monoid.total`; zeros where `partial` is None."""
     if partial is None:
         return jnp.zeros((len(targets), layer.features), jnp.result_type(targets, jnp.float32))
     return layer.traits.monoid.total(partial)

@@ -1,8 +1,9 @@
-"""Decoupled models: all matrices first, node by node, and then as many rounds of folding (NeutronTP, section 4.1.2).
+"""Decoupled models: all matrices first, node by node, and then as many rounds of aggregation (NeutronTP, section 4.1.2).
 
-`H = L dense layers of X` (equation 8), then L times `H' = fold(H)` (equation 9): what remains of a model's layer when its matrices
-are taken out. A fold then treats every column alone. What else the last dense layer does, its bias, normalisation, activation and
-dropout, comes after the rounds: the target's rows are whole again there, and what was folded is not yet cut off at zero.
+`H = L dense layers of X` (equation 8), then L times `H' = fold(H)` (equation 9): what remains of a model's layer when
+its matrices are taken out. An aggregation then treats every column alone. The other parts of the last dense layer, its
+bias, normalisation, activation and dropout, come after the rounds: the target's rows are whole again there, and the
+aggregates are not yet cut off at zero.
 """
 
 from collections.abc import Callable
@@ -26,7 +27,7 @@ class DenseOptions:
     """The dense layers of a decoupled model.
 
     Attributes:
-      widths: of what each makes; the last one's is folded.
+      widths: of the output of each; the last one's is aggregated.
       activation, norm, dropout, bias: as in `Finish`.
       residual: as in `Finish`, of all but the last.
       logits: whether the last makes logits, to which nothing but a bias is added.
@@ -41,14 +42,14 @@ class DenseOptions:
     logits: bool = False
 
     def layers(self, node_type: str) -> list["DenseLayer"]:
-        """Of one node type."""
+        """Return the dense layers of one node type."""
         *widths, folded = self.widths
         about = self.activation, self.norm, self.dropout, self.residual, self.bias, False
         return [*(DenseLayer(width, about) for width in widths), DenseLayer(folded)]
 
     @property
     def finish(self) -> tuple[Any, ...]:
-        """The options of the `Finish` after the last round."""
+        """Return the options of the `Finish` after the last round."""
         return self.activation, self.norm, self.dropout, False, self.bias, self.logits
 
 
@@ -70,14 +71,14 @@ class DenseLayer(nn.Module):
 
 
 class Propagation(Layer):
-    """A round of folding without any matrix: the mean of a node's terms, its own embedding and that of every relation into its type.
+    """A round of aggregation without any matrix: the mean of a node's terms, its own embedding and that of every relation into its type.
 
-    Where a layer of the model adds up its terms, this takes their mean: the eigenvalues of what is folded are then at most 1,
-    as section 4.1.3 asks for. A type that nothing is folded into is zero after the first round.
+    Where a layer of the model adds up its terms, this takes their mean: the eigenvalues of the aggregation are then at most 1,
+    as section 4.1.3 asks for. A type that nothing is aggregated into is zero after the first round.
 
     Attributes:
       scored: the relations of the first round.
-      last: of the last round the options of the `Finish` after it; of the others nothing.
+      last: the options of the `Finish` after the last round; None in the others.
       logits: whether that makes logits.
     """
 
@@ -112,18 +113,18 @@ class Propagation(Layer):
         return self.finished(node_type, total / self.terms(node_type), targets, masks)
 
     def finished(self, node_type: str, h: jax.Array, targets: Any, masks: NodeMasks | None) -> jax.Array:
-        """What a round makes of the folded rows `h`, `[T, features]`: these themselves, unless it is the last."""
+        """Return the result of a round from the aggregated rows `h`, `[T, features]`: `h` itself, unless the round is the last."""
         return self.finishing[node_type](h, targets, masks) if self.last else h
 
     def terms(self, node_type: str) -> int:
-        """How many are averaged."""
+        """Return the number of terms that are averaged."""
         return max(1, (node_type in self.selves) + sum(relation.target == node_type for relation in self.relations))
 
     def enter(self, node_type: str, rows: jax.Array) -> jax.Array:
-        """What the first round reads of the dense layers' embeddings, `[rows, width]`."""
+        """Return the input of the first round from the dense layers' embeddings, `[rows, width]`."""
         return rows
 
     @classmethod
     def made(cls, outputs: int, **options: Any) -> int:
-        """Width of the embeddings of which a round makes so many logits."""
+        """Return the width of the embeddings of which a round makes so many logits."""
         return outputs

@@ -1,6 +1,6 @@
-"""Decoupled attention: the weights of all edges from the dense layers' embeddings, and then rounds of folding by them.
+"""Decoupled attention: the weights of all edges from the dense layers' embeddings, and then rounds of aggregation by them.
 
-NeutronTP, section 4.1.1: `a_uv` of equation 9 depends on what the dense layers made and on nothing that was folded since. The logit of
+NeutronTP, section 4.1.1: `a_uv` of equation 9 depends on what the dense layers made and on nothing that was aggregated since. The logit of
 an edge is a source's score plus a target's, so a node carries its scores from round to round. They stand beside the
 columns of the head that they belong to: who has a head's columns can attend, and nothing of attention is shared.
 """
@@ -26,7 +26,7 @@ SLOPE = 0.2  # of the leaky ReLU below zero (section 2.1 of the GAT paper)
 
 
 class Scores(nn.Module):
-    """Per head the scores of a type's nodes, one for every relation out of the type and one for every relation into it.
+    """The scores of a type's nodes, per head one for every relation out of the type and one for every relation into it.
 
     Attributes:
       count: number of scores.
@@ -36,7 +36,7 @@ class Scores(nn.Module):
 
     @nn.compact
     def __call__(self, h: jax.Array) -> jax.Array:
-        """`[rows, heads, count]` of embeddings `[rows, heads, width]`."""
+        """Return `[rows, heads, count]` of embeddings `[rows, heads, width]`."""
         vectors = self.param(
             "vectors", nn.initializers.glorot_uniform(batch_axis=(0,)), (h.shape[1], h.shape[2], self.count)
         )
@@ -70,11 +70,11 @@ class AttentionPropagation(Propagation):
 
     @property
     def attending(self) -> int:
-        """How many heads."""
+        """The number of heads."""
         return self.output_heads if self.logits else self.heads
 
     def places(self, node_type: str) -> list[tuple[str, str]]:
-        """Which score of a head's is which: whether of the source or of the target, and the relation's key."""
+        """Return the order of a head's scores: for each the end that it belongs to, source or target, and the relation's key."""
         sides = [("source", r.key) for r in self.scored if r.source == node_type]
         return sides + [("target", r.key) for r in self.scored if r.target == node_type]
 
@@ -124,6 +124,6 @@ class AttentionPropagation(Propagation):
         return jax.lax.collapse(jnp.concatenate([h.reshape(*own.shape[:2], size), own[:, :, size:]], axis=2), 1)
 
     def _heads(self, node_type: str, rows: jax.Array) -> jax.Array:
-        """Rows as `[rows, heads, columns and scores]`, of as many heads as they have the columns of."""
+        """Return rows as `[rows, heads, columns and scores]`, of as many heads as they have the columns of."""
         each = (self.features + self.score_columns().get(node_type, 0)) // self.attending
         return rows.reshape(len(rows), rows.shape[1] // each, each)  # none is inferred: a type may have no nodes

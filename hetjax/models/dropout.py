@@ -1,6 +1,6 @@
 """Dropout (Srivastava et al., JMLR 15, 2014) whose masks belong to nodes and edges, not to the rows of an array.
 
-What is dropped is a pure function of (seed, step, module, node): the same in whichever row, partition or replica a node is
+The dropped entries are a pure function of (seed, step, module, node): the same in whichever row, partition or replica a node is
 computed, and however often. So training with dropout on a mesh equals training on one device.
 """
 
@@ -21,7 +21,7 @@ from hetjax.system.arrays import Array
 
 
 class Masks(NamedTuple):
-    """What a training step draws masks from.
+    """The source of a training step's dropout masks.
 
     Attributes:
       key: of the step.
@@ -30,7 +30,7 @@ class Masks(NamedTuple):
     key: jax.Array
 
     def of(self, ids: "Array | None") -> "NodeMasks":
-        """The masks of some nodes, int32 `[T]`; None where row `i` is node `i`."""
+        """Return the masks of some nodes, int32 `[T]`; None where row `i` is node `i`."""
         return NodeMasks(self.key, ids)
 
 
@@ -46,7 +46,7 @@ class NodeMasks(NamedTuple):
     ids: "Array | None"
 
     def keep_mask(self, rate: float, path: tuple[str, ...], first: Array, second: Array) -> jax.Array:
-        """Which of some entries are kept, by a counter-based generator (Threefry-2x32; Salmon et al., SC 2011).
+        """Return which of some entries are kept, by a counter-based generator (Threefry-2x32; Salmon et al., SC 2011).
 
         Args:
           rate: share that is dropped.
@@ -62,7 +62,7 @@ class NodeMasks(NamedTuple):
 
 
 def dropped(x: Any, rate: float, masks: NodeMasks | None, path: tuple[str, ...]) -> Any:
-    """Rows `[T, width]` of nodes, a share `rate` of whose entries is zero, and the others larger by as much.
+    """Return rows `[T, width]` of nodes, a share `rate` of whose entries is zero; the others are scaled up accordingly.
 
     Args:
       x: an array or `SparseRows`; which entries are dropped is the same of both.
@@ -80,7 +80,7 @@ def dropped(x: Any, rate: float, masks: NodeMasks | None, path: tuple[str, ...])
 
 
 def _dropped_entries(x: SparseRows, rate: float, masks: NodeMasks, path: tuple[str, ...], ids: Array) -> SparseRows:
-    """As `dropped`, of the entries that are not zero."""
+    """Return the result of `dropped` for the entries that are not zero."""
     half, column = -(-x.shape[1] // 2), x.entries.indices
     row = row_of(by_target(x.entries))
     node = read(ids, row) if x.picked is None else row  # rows are picked by node id
@@ -98,9 +98,9 @@ def edge_keep_mask(
     path: tuple[str, ...],
     dtype: DTypeLike = jnp.float32,
 ) -> jax.Array | None:
-    """What multiplies the weight of every edge, `[edges, heads]` of the dtype; None: nothing is dropped.
+    """Return the factor of the weight of every edge, `[edges, heads]` of the dtype; None: nothing is dropped.
 
-    An edge is known by its target and by which of that target's edges, as drawn, it is.
+    An edge is known by its target and by its position among that target's edges, as they were sampled.
 
     Args:
       masks: of the targets.

@@ -23,7 +23,7 @@ from hetjax.system.errors import InputError
 
 
 def looped_edges(relation: Relation, csc: CSC, sources: int) -> CSC:
-    """A relation from a type to itself with a loop at every node, as the paper's neighbourhoods have."""
+    """Return a relation from a type to itself with a loop at every node, as the paper's neighbourhoods have."""
     return with_loops(csc) if relation.source == relation.target else csc
 
 
@@ -34,7 +34,7 @@ class GATPropagation(AttentionPropagation):
 
 
 def averaged(heads: int, partial: Attention) -> jax.Array:
-    """Return the mean over the heads of what a softmax amounts to (equation 6), `[nodes, width of a head]`."""
+    """Return the mean over the heads of a softmax's weighted sums (equation 6), `[nodes, width of a head]`."""
     h = partials.attended(partial)
     return jnp.mean(h.reshape(len(h), heads, h.shape[1] // heads), axis=1)
 

@@ -35,7 +35,7 @@ class DynamicAttention(nn.Module):
     def __call__(
         self, adjacency: Adjacency, sources: jax.Array, targets: jax.Array, masks: NodeMasks | None = None
     ) -> Attention:
-        """The partial aggregate of the edges."""
+        """Return the partial aggregate of the edges."""
         keys, queries = self._side("source", sources), self._side("target", targets)
         shape = (self.heads, self.features // self.heads)
         vector = self.param("attention", nn.initializers.glorot_uniform(), shape)
@@ -43,7 +43,7 @@ class DynamicAttention(nn.Module):
         return attend_additively(adjacency, queries, keys, vector, SLOPE, keep)
 
     def _side(self, side: str, x: jax.Array) -> jax.Array:
-        """Rows times a side's matrix, `[rows, heads, features / heads]`."""
+        """Return rows times a side's matrix, `[rows, heads, features / heads]`."""
         shape = (x.shape[1], self.heads, self.features // self.heads)
         kernel = self.param(f"kernel_{side}", nn.initializers.glorot_uniform(in_axis=0, out_axis=(1, 2)), shape)
         return times(x.astype(kernel.dtype), kernel)

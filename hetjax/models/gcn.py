@@ -15,7 +15,7 @@ from hetjax.sampling.blocks import Adjacency
 
 
 def normalised_edges(relation: Relation, csc: CSC, sources: int) -> CSC:
-    """The entries of `D^-1/2 (A + I) D^-1/2` as weights, as PyG's `gcn_norm`; of a relation between two types there is no `I`.
+    """Return the entries of `D^-1/2 (A + I) D^-1/2` as weights, as PyG's `gcn_norm`; a relation between two types has no `I`.
 
     See `with_loops` and `normalised`.
     """
@@ -23,7 +23,7 @@ def normalised_edges(relation: Relation, csc: CSC, sources: int) -> CSC:
 
 
 class GCNPropagation(Propagation):
-    """`H' = D^-1/2 (A + I) D^-1/2 H`, as equation 9 of NeutronTP's paper; with several relations their mean."""
+    """The propagation `H' = D^-1/2 (A + I) D^-1/2 H`, as equation 9 of NeutronTP's paper; with several relations their mean."""
 
     traits = Traits(reads_target=False, self_term=False, linear_fold=neighbour_sum, changed_edges=normalised_edges)
 
@@ -31,7 +31,7 @@ class GCNPropagation(Propagation):
 class GCNLayer(PlainLayer):
     """Equation 2, `h_v' = relu(sum over u of w_uv / sqrt(d_u d_v) W h_u + b)`, over the in-edges of v and a loop of its own.
 
-    `w` is 1 where edges have no weights, and `d_v` the sum of `w` over these edges. A drawn neighbourhood keeps the weights of
+    `w` is 1 where edges have no weights, and `d_v` the sum of `w` over these edges. A sampled neighbourhood keeps the weights of
     the whole graph, scaled up to all edges. Deviations: there is a bias, as in PyG (the paper's equation has none), unless
     `bias` is unset; a loop that the graph has is not doubled, as in PyG; with several relations there is a matrix for each, and
     the layer is their sum. A relation between two types has no loops; there `d_u` sums over the out-edges of the source.

@@ -39,7 +39,7 @@ class Rest(nn.Module):
 
 
 class GINPropagation(Propagation):
-    """`h_v' = (1 + eps) h_v + sum over u of h_u`, which is not scaled down: it tells neighbourhoods of any size apart.
+    """The propagation `h_v' = (1 + eps) h_v + sum over u of h_u`, which is not scaled down: it tells neighbourhoods of any size apart.
 
     Attributes:
       epsilon, learn_epsilon: as of `GINLayer`.
@@ -73,7 +73,7 @@ class GINLayer(Layer):
     `(1 + eps) W_1 h_v + sum W_1 h_u`, and partial aggregates have one width whatever the widths below are. With several types
     each has a `W_1` of its own, which all relations out of it and its self term share; the rest of the MLP is the
     target type's. Deviations: where the paper's code normalises over the batch, `norm layer` does over a node's
-    entries; edges that have weights multiply what they bring. What is drawn is summed as it is: without weights nothing
+    entries; edges that have weights multiply what they bring. Sampled neighbours are summed as they are: without weights nothing
     scales it up to all neighbours.
 
     Attributes:

@@ -33,12 +33,12 @@ class HGNN:
     """A model, from a relation-specific and a cross-relation aggregation.
 
     Attributes:
-      relations: the relations to fold; None: every one of the graph.
-      relation_aggregation: makes the module that folds one relation, from the relation and the width of the embeddings; it
+      relations: the relations to aggregate; None: every one of the graph.
+      relation_aggregation: makes the module that aggregates one relation, from the relation and the width of the embeddings; it
         is called with an adjacency, the sources `[S, width]` and the targets `[T, width]`, and gives `[T, features]`, floats (with
         `softmax`: an `Attention`); another shape or dtype is an AssertionError.
       cross_relation_aggregation: `sum`, `mean`, `max`, `softmax`, or a `Monoid` of your own.
-      self_term: fold every node into itself too, by a matrix per node type, as one more relation.
+      self_term: aggregate every node into itself too, by a matrix per node type, as one more relation.
       reads_target: whether the relation-specific aggregation reads its targets; if not, it is given None for them,
         and partitions of the relations have less to exchange.
       drops: whether the relation-specific aggregation drops something in training: it is called with the targets'
@@ -67,7 +67,7 @@ class Readout(Protocol):
 
     Attributes:
       roots: the node types that it reads.
-      outputs: numbers that it makes of an example.
+      outputs: number of values that it makes of an example.
     """
 
     roots: tuple[str, ...]
@@ -120,13 +120,13 @@ class Composed(PlainLayer):
 
 
 class Stack(nn.Module):
-    """Layers, and a linear head from the target's embeddings to class logits, unless the last layer makes these.
+    """A stack of layers, and a linear head from the target's embeddings to class logits, unless the last layer makes these.
 
     Attributes:
       layers: the first reads the nodes' features, the last makes embeddings of the target type alone.
       widths: of the features, per node type that is read, static or learnable.
       roots: the node types whose last embeddings the head reads.
-      outputs: numbers that the head makes.
+      outputs: number of values that the head makes.
       head: maps the seeds' embeddings, per root type, and the task's arrays to outputs.
       input_dropout: share of what the first layer reads that is dropped in training.
       input_projection: width that every type's features are mapped to, linearly, before the first layer; 0: they are not.
@@ -155,36 +155,36 @@ class Stack(nn.Module):
 
     @property
     def target(self) -> str:
-        """The one root type."""
+        """The only root type."""
         (root,) = self.roots
         return root
 
     @property
     def transforms(self) -> bool:
-        """Whether features are multiplied by matrices before the first layer reads them: a gradient flows to every type's then."""
+        """Return whether features are multiplied by matrices before the first layer reads them: a gradient flows to every type's then."""
         return bool(self.input_projection or self.decoupled)
 
     @property
     def reads_own(self) -> bool:
-        """Whether any layer reads its targets' own embeddings of the layer below."""
+        """Return whether any layer reads its targets' own embeddings of the layer below."""
         return any(layer.selves or layer.traits.reads_target for layer in self.layers)
 
     @property
     def multiplied(self) -> frozenset[str]:
-        """The types whose features are multiplied by matrices, perhaps dropped out before, and not read otherwise."""
+        """Return the types whose features are multiplied by matrices, perhaps after dropout, and not read otherwise."""
         if self.transforms:
             return frozenset(self.widths)
         first = self.layers[0]
         return frozenset(t for t in self.widths if first.traits.multiplies_input and not finish_reads(first, t))
 
     def sparse(self, depth: int, x: Mapping[str, Any]) -> frozenset[str]:
-        """The types of which layer `depth` is given `SparseRows`, if the stack is given `x`."""
+        """Return the types of which layer `depth` is given `SparseRows`, if the stack is given `x`."""
         known = not depth and not self.transforms
         return frozenset(t for t, rows in x.items() if known and isinstance(rows, SparseRows))
 
     @property
     def drops(self) -> bool:
-        """Whether training drops anything; then batches name the nodes of their rows."""
+        """Return whether training drops anything; then batches name the nodes of their rows."""
         dense = self.decoupled.dropout if self.decoupled else 0
         return bool(self.input_dropout or dense) or any(map(drops, self.layers))
 
@@ -235,11 +235,11 @@ class Stack(nn.Module):
         masks: Masks | None = None,
         exchange: Exchange = LOCAL,
     ) -> dict[str, jax.Array]:
-        """What layer `depth` makes of the embeddings below it."""
+        """Return the embeddings of layer `depth` from those below it."""
         return self.layers[depth](block, x if depth else self.enter(exchange.enter(x), block, masks), masks, exchange)
 
     def enter(self, x: Mapping[str, jax.Array], block: Block, masks: Masks | None = None) -> Mapping[str, jax.Array]:
-        """What the first layer reads: the features, projected, dropped out and put through dense layers if so configured.
+        """Return the input of the first layer: the features, projected, dropped out and put through dense layers if so configured.
 
         Args:
           block: the first layer's, which says whose features they are.
@@ -273,7 +273,7 @@ class Stack(nn.Module):
         return self.head(embeddings, arrays)
 
     def learnable_scales(self, nodes: Mapping[str, int]) -> dict[str, float]:
-        """Standard deviation of the entries that learnable features start from, of every type that has some.
+        """Return the standard deviation of the entries that learnable features start from, of every type that has some.
 
         Args:
           nodes: of these types.
@@ -295,7 +295,7 @@ def read_seeds(
 
 @dataclass(frozen=True)
 class StackOptions:
-    """What is said of a stack whatever its model is; the configuration's keys of the same names set it.
+    """The options of a stack whatever its model is; the configuration's keys of the same names set them.
 
     Attributes:
       hidden, layers: size of the stack; layer `k` has the relations and types that the target needs at that depth.
@@ -304,9 +304,9 @@ class StackOptions:
         there are, as in GraphStorm; if not, the last layer makes them, as in the R-GCN paper.
       input_dropout, feature_init: as in `Stack`.
       logit_norm: whether the outputs of every example are brought to mean 0 and variance 1.
-      input_projection: map every type's features to `hidden` numbers first.
-      self_term: whether nodes are folded into themselves, if the model can.
-      decoupled: all matrices first, in as many dense layers, and then as many rounds of folding without any.
+      input_projection: map every type's features to `hidden` columns first.
+      self_term: whether nodes are aggregated into themselves, if the model can.
+      decoupled: all matrices first, in as many dense layers, and then as many rounds of aggregation without any.
     """
 
     hidden: int
@@ -333,7 +333,7 @@ def build(
     layers: int,
     **options: Any,
 ) -> Stack:
-    """A stack of `layers` layers, each `hidden` wide.
+    """Return a stack of `layers` layers, each `hidden` wide.
 
     Args:
       model: a layer, or an `HGNN`.
@@ -395,10 +395,10 @@ def build(
 
 
 def _dense(layer: type[Layer], stack: StackOptions, own: Mapping[str, Any], outputs: int) -> DenseOptions:
-    """The dense layers of a decoupled model.
+    """Return the dense layers of a decoupled model.
 
     Raises:
-      InputError: the model has no folds without matrices, or an option of matrices that it would not have.
+      InputError: the model has no aggregation without matrices, or an option of matrices that it would not have.
     """
     if layer.traits.propagation is None:
         raise InputError(
@@ -427,7 +427,7 @@ def _check(stack: StackOptions, own: Mapping[str, Any]) -> None:
 
 
 def _composed(model: HGNN) -> dict[str, Any]:
-    """The fields of a `Composed` that an `HGNN` says."""
+    """Return the fields of a `Composed` from an `HGNN`."""
     monoid = model.cross_relation_aggregation
     return {
         "relation_aggregation": model.relation_aggregation,
@@ -438,7 +438,7 @@ def _composed(model: HGNN) -> dict[str, Any]:
 
 
 def _place(schema: Schema, types: Container[str], features: int, self_term: bool) -> dict[str, Any]:
-    """The fields that every layer has, of one that gives the nodes of some types an embedding."""
+    """Return the fields that every layer has, for one that gives the nodes of some types an embedding."""
     targets = tuple(t for t in schema.nodes if t in types)
     relations = tuple(relation for relation in schema.relations if relation.target in targets)
     return {
@@ -455,7 +455,7 @@ def has_self_term(model: type[Layer] | HGNN) -> bool:
 
 
 def takes(model: type[Layer] | HGNN) -> frozenset[str]:
-    """The names of a model's options."""
+    """Return the names of a model's options."""
     layer = Composed if isinstance(model, HGNN) else model
     place = {"relations", "selves", "targets", "widths", "features", "learned", "logits", "parent", "name"}
     place |= {"scored", "last"}

@@ -49,7 +49,7 @@ class Projection(nn.Module):
 
 
 class Shared(NamedTuple):
-    """What relations out of a type share of its nodes.
+    """The keys and values of a type's nodes that relations out of the type share.
 
     Attributes:
       rows: their embeddings of the layer below, `[S, width]`, which the other relations read.
@@ -85,7 +85,7 @@ class MutualAttention(nn.Module):
     def __call__(
         self, adjacency: Adjacency, sources: jax.Array, queries: jax.Array, masks: NodeMasks | None = None
     ) -> Attention:
-        """The partial aggregate of the relation's edges.
+        """Return the partial aggregate of the relation's edges.
 
         Args:
           sources: `[S, width]`.
@@ -108,7 +108,7 @@ class MutualAttention(nn.Module):
     def of_shared(
         self, adjacency: Adjacency, sources: Shared, queries: jax.Array, masks: NodeMasks | None = None
     ) -> Attention:
-        """The same of keys and values that relations share: the relation's matrices are at the end with fewer rows."""
+        """Return the same from keys and values that relations share: the relation's matrices are at the end with fewer rows."""
         _, heads, size = queries.shape
         prior, attention, message = self.weights()
         attention = attention * (prior / size**0.5)[:, None, None]
@@ -125,7 +125,7 @@ class MutualAttention(nn.Module):
 
     @nn.compact
     def weights(self) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """`mu` `[heads]`, and `W_att` and `W_msg`, a matrix per head: `[heads, d, d]`."""
+        """Return `mu` `[heads]`, and `W_att` and `W_msg`, a matrix per head: `[heads, d, d]`."""
         heads, size = self.key.heads, self.key.size
         prior = self.param("prior", nn.initializers.ones_init(), (heads,))
         drawn, shape = nn.initializers.glorot_uniform(batch_axis=(0,)), (heads, size, size)
@@ -134,7 +134,7 @@ class MutualAttention(nn.Module):
 
 
 def _related(projection: tuple[jax.Array, jax.Array], matrices: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """A type's projection and after it a relation's matrices, one per head, as one map; or of several relations."""
+    """Return a type's projection and after it a relation's matrices, one per head, as one map; or those of several relations."""
     kernel, bias = projection
     return each_head(kernel, matrices), each_head(bias[..., None, :, :], matrices)[..., 0, :, :]
 
@@ -174,7 +174,7 @@ def aggregate_grouped(
 def queries(
     layer: "HGTLayer", node_type: str, targets: jax.Array, relations: Sequence[Relation], exchange: Exchange
 ) -> jax.Array:
-    """Return the queries, `[T, heads, d]`, made once: every relation into the type reads them."""
+    """Return the queries, `[T, heads, d]`, computed once: every relation into the type reads them."""
     kernel, bias = layer.query[node_type](targets.shape[1])
     return once(exchange.total(times(targets.astype(kernel.dtype), kernel) + bias[None]))
 
@@ -194,7 +194,7 @@ def shared_keys_and_values(
 
 
 class HGTLayer(Layer):
-    """`h_v' = s A gelu(a) + (1 - s) h_v`: `a` attends over all in-edges of all relations, `s = sigmoid(skip)` (equation 5).
+    """The layer `h_v' = s A gelu(a) + (1 - s) h_v`: `a` attends over all in-edges of all relations, `s = sigmoid(skip)` (equation 5).
 
     Key, query, value and output (`A`) are a linear map per node type with a bias, as in the authors' code, attention,
     message and prior are per relation, `skip` is per node type. Deviations: where the embeddings below have another width

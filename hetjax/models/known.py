@@ -1,7 +1,8 @@
-"""Folds of features that never change: on the whole graph they are the same at every step, and are computed once.
+"""Aggregates of features that never change: on the whole graph they are the same at every step, and are computed once.
 
-Where a layer folds its sources times a matrix, `fold(X W)` is `fold(X) W`, and only `W` changes. SIGN (Frasca et al., 2020) has such sums
-computed before training too; here they are the first layer's, exactly, and a layer does not notice.
+Where a layer aggregates its sources times a matrix, `fold(X W)` is `fold(X) W`, and only `W` changes. SIGN (Frasca et
+al., 2020) has such sums computed before training too; here they are the first layer's, exactly, and a layer does not
+notice.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +21,7 @@ from hetjax.sampling.blocks import Adjacency, Block
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Known:
-    """What stands for a relation's edges where what they fold is known.
+    """The known sums of a relation's sources, in place of its edges.
 
     Attributes:
       sums: `[targets, width of the sources]`.
@@ -30,7 +31,7 @@ class Known:
 
     @property
     def targets(self) -> int:
-        """Rows that a fold gives."""
+        """The number of rows that an aggregation returns."""
         return len(self.sums)
 
 
@@ -40,7 +41,7 @@ def _(edges: Known, fold: Callable, sources: jax.Array, kernel: Any = None) -> j
 
 
 def with_known(layer: Layer, block: Block, static: Mapping[str, jax.Array], costs: Costs) -> Block:
-    """A block in which known sums stand for the edges of relations, where that is less work.
+    """Return a block in which known sums stand for the edges of relations, where that is less work.
 
     Args:
       layer: the first.
@@ -62,6 +63,6 @@ def with_known(layer: Layer, block: Block, static: Mapping[str, jax.Array], cost
 
 
 def _pays(adjacency: Adjacency, x: jax.Array, costs: Costs) -> bool:
-    """Whether multiplying the sums of all targets is cheaper than multiplying all sources and folding the products."""
+    """Return whether multiplying the sums of all targets is cheaper than multiplying all sources and aggregating the products."""
     rows, width = x.shape
     return adjacency.targets * width < rows * width + costs.move / costs.multiply * adjacency.indices.shape[0]

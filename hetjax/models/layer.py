@@ -1,7 +1,7 @@
 """The layer of a heterogeneous GNN.
 
 A layer is three functions and its traits: `relation` returns the partial aggregate of one relation's edges, `aggregate_self` that of a
-node itself, and `finish` turns the combined total into an embedding. A model file defines one layer and names it `MODEL`.
+node itself, and `finish` turns the combined aggregate into an embedding. A model file defines one layer and names it `MODEL`.
 """
 
 import functools
@@ -74,7 +74,7 @@ class Layer(nn.Module):
 
         Args:
           node_type: of the targets.
-          total: the total of all partial aggregates, `[T, features]`; zeros for a type that nothing is aggregated into.
+          total: the combined aggregate after `Monoid.total`, `[T, features]`; zeros for a type that nothing is aggregated into.
           targets: `[T, width of the type]`, their own embeddings of the layer below; may be None unless the layer reads its targets.
           masks: as in `relation`.
         """
@@ -120,7 +120,7 @@ class PlainLayer(Layer):
 
 
 class Finish(nn.Module):
-    """Bias or normalisation, activation, dropout and residual: how a node type's totals become embeddings.
+    """Bias or normalisation, activation, dropout and residual: the step from a node type's combined aggregates to embeddings.
 
     Attributes:
       activation: of every entry.
@@ -152,5 +152,5 @@ class Finish(nn.Module):
 
 
 def glorot(rows: int, columns: int) -> float:
-    """Standard deviation of the entries of a matrix that is drawn as Glorot and Bengio (2010) do."""
+    """Return the standard deviation of the entries of a matrix that is initialised as Glorot and Bengio (2010) do."""
     return (2 / (rows + columns)) ** 0.5

@@ -1,7 +1,9 @@
-"""Attention over one edge at most: its weight is 1, whatever the logit is, as a softmax of one number is.
+"""Attention over one edge at most: its weight is 1, whatever the logit is, as a softmax of one value is.
 
-A row of a table names at most one row by a foreign key, so graphs of tables have many such relations. What an edge brings is its source
-times a matrix. Nothing is computed for its logit alone, there or back (in R-GAT relations into a type share one product with its targets), and the gradient of what logits alone read is zero, as it is of the softmax.
+A row of a table names at most one row by a foreign key, so graphs of tables have many such relations. What an edge
+brings is its source times a matrix. Nothing is computed for its logit alone, forward or backward (in R-GAT relations
+into a type share one product with its targets), and the gradient of what logits alone read is zero, as it is of the
+softmax.
 """
 
 from collections.abc import Sequence
@@ -27,9 +29,10 @@ AT_ONCE = 2**20  # targets whose edges are counted
 
 
 def one_edge(layers: Sequence[Layer], graph: HetGraph) -> list[frozenset[str]]:
-    """Of every layer the keys of the relations of which a node has at most one in-edge in the graph, and a softmax is over that edge alone.
+    """Return for every layer the keys of the relations of which a node has at most one in-edge in the graph, if a
+    softmax is over that edge alone.
 
-    So it is in every sample of the graph too, as no edge is drawn twice.
+    The same holds in every sample of the graph, as no edge is sampled twice.
     """
     asked = [{r for r in layer.relations if _attends_apart(layer, r)} for layer in layers]
     found = {r for r in set().union(*asked) if _at_most_one(graph.relations[r])}
@@ -37,7 +40,7 @@ def one_edge(layers: Sequence[Layer], graph: HetGraph) -> list[frozenset[str]]:
 
 
 def _attends_apart(layer: Layer, relation: Relation) -> bool:
-    """Whether a softmax of the layer is over a relation's edges into a node, and over nothing else."""
+    """Return whether a softmax of the layer is over a relation's edges into a node, and over nothing else."""
     monoid = layer.traits.monoid
     if not is_softmax(layer.traits.edge_monoid):
         return False
@@ -48,7 +51,7 @@ def _attends_apart(layer: Layer, relation: Relation) -> bool:
 
 
 def _at_most_one(edges: CSC) -> bool:
-    """Whether no node has two in-edges."""
+    """Return whether no node has two in-edges."""
     indptr = edges.indptr
     if in_shape_alone(edges) or indptr[-1] >= len(indptr):  # not known; more edges than nodes
         return False
@@ -56,7 +59,7 @@ def _at_most_one(edges: CSC) -> bool:
 
 
 def with_one_edge(block: Block, keys: frozenset[str]) -> Block:
-    """A block in which `OneEdge` stands for the edges of some relations, but for those that are folded together."""
+    """Return a block in which `OneEdge` stands for the edges of some relations, except for those that are aggregated together."""
 
     def named(key: str, edges: Edges) -> Edges:
         return OneEdge(*edges) if key in keys and type(edges) is Adjacency and edges.plain else edges
@@ -100,7 +103,7 @@ def _(edges: OneEdge, sources: jax.Array, features: int, heads: int = 0, product
 
 
 def _attended(edges: OneEdge, sums: jax.Array, keep: jax.Array | None) -> Attended:
-    """As if every logit were 0.
+    """Return the attention that results if every logit is 0.
 
     Args:
       sums: of the values, `[T, heads, width]`.

@@ -1,7 +1,7 @@
 """All weights of a model as one vector, where it has hundreds of them.
 
-XLA compiles what is done to a weight for every weight, and a program takes and gives them one by one: of a graph with ninety relations
-that takes longer than all else of a step. As one vector they are updated in one operation, and those of relations that are folded
+XLA compiles the update of a weight for every weight, and a program takes and gives them one by one: of a graph with ninety relations
+that takes longer than all else of a step. As one vector they are updated in one operation, and those of relations that are aggregated
 together (`models.together`) lie side by side in it.
 """
 
@@ -25,7 +25,7 @@ from hetjax.system.arrays import Array
 
 @dataclass(frozen=True, eq=False)
 class Packing:
-    """Where weights lie in the vector.
+    """The places of weights in the vector.
 
     Attributes:
       tree: of the weights.
@@ -42,17 +42,17 @@ class Packing:
     place: np.ndarray
 
     def pack(self, numbers: np.ndarray) -> np.ndarray:
-        """The vector, from the raveled tree, or from as many numbers that belong to these."""
+        """Return the vector, from the raveled tree, or from as many values that belong to it."""
         vector = np.empty_like(numbers)
         vector[self.place] = numbers
         return vector
 
     def unpack(self, vector: np.ndarray) -> np.ndarray:
-        """The inverse of `pack`."""
+        """Return the inverse of `pack`."""
         return vector[self.place]
 
     def tree_of(self, numbers: np.ndarray) -> Any:
-        """The tree, from its numbers."""
+        """Return the tree, from its values."""
         parts = np.split(numbers, np.cumsum([math.prod(shape) for shape in self.shapes])[:-1])
         return jax.tree.unflatten(self.tree, [part.reshape(shape) for part, shape in zip(parts, self.shapes)])
 
@@ -72,7 +72,7 @@ class Packed:
 
 
 def packing(params: Any, layers: Sequence[Layer], blocks: Sequence[Block]) -> Packing | None:
-    """How to pack a tree of weights for these blocks; None if no relations are folded together in them."""
+    """Return the packing of a tree of weights for these blocks; None if no relations are aggregated together in them."""
     if not any(block.together for block in blocks):
         return None
     leaves, tree = jax.tree_util.tree_flatten_with_path(params)
@@ -93,7 +93,7 @@ def packing(params: Any, layers: Sequence[Layer], blocks: Sequence[Block]) -> Pa
 
 
 def _stacks(layer: Layer, depth: int, group: Together) -> list[list[tuple[str, ...]]]:
-    """Paths in the tree of weights: per kind of weight that each relation of a group has one of, in the order of the relations."""
+    """Return paths in the tree of weights: per kind of weight that each relation of a group has one of, in the order of the relations."""
     grouped = layer.traits.grouped
     assert grouped
     named = zip(*(grouped.weights(layer, relation) for relation in group.relations))
@@ -101,7 +101,7 @@ def _stacks(layer: Layer, depth: int, group: Together) -> list[list[tuple[str, .
 
 
 def stacked(params: Any, layer: Layer, depth: int, block: Block) -> Block:
-    """The block, whose groups have what is stacked of their relations: by the host, as a program would take weights one by one.
+    """Return the block, whose groups have their relations' weights stacked: by the host, as a program would take weights one by one.
 
     Args:
       params: a tree of weights, which is not packed.
@@ -115,15 +115,16 @@ def stacked(params: Any, layer: Layer, depth: int, block: Block) -> Block:
 
 
 def _with_weights(block: Block, weights: Sequence[tuple[Array, ...]]) -> Block:
-    """The block, with what is stacked of the relations of each of its groups."""
+    """Return the block with the stacked weights of the relations of each of its groups."""
     groups = zip(block.together, weights)
     return block._replace(together=tuple(replace(group, weights=own) for group, own in groups))
 
 
 def opened(params: Any, blocks: Sequence[Block]) -> tuple[Any, Sequence[Block]]:
-    """A tree of weights, and the blocks, whose groups have what is stacked of their relations; what is not packed as it is.
+    """Return a tree of weights, and the blocks, whose groups have the stacked weights of their relations; weights that
+    are not packed are returned unchanged.
 
-    Stacked leaves of the tree hold no numbers: nobody reads them.
+    Stacked leaves of the tree hold no values: nobody reads them.
     """
     if not isinstance(params, Packed):
         return params, blocks

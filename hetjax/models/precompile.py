@@ -1,4 +1,4 @@
-"""Operations that a run on CPUs is to call, compiled while it does what comes before: they take longer than reading a small graph."""
+"""Compilation of operations that a run on CPUs will call, while it does its earlier work: it takes longer than reading a small graph."""
 
 from collections import Counter
 from collections.abc import Container, Iterable
@@ -20,16 +20,16 @@ MEASURED = kernels.attend, kernels.sums, kernels.group, rows.read  # what `calib
 
 
 def before_measuring() -> None:
-    """Compile what costs are measured with. All else waits: it would be measured too."""
+    """Compile the operations with which costs are measured. All others wait: they would be measured too."""
     if runtime.on_cpus() and native.usable():
         native.expect(*MEASURED)
 
 
 def after_measuring(attention: bool) -> None:
-    """Compile what most models call in training, and what draws neighbours.
+    """Compile the operations that most models call in training, and those that sample neighbours.
 
     Args:
-      attention: whether the model is one of attention, that goes back along the edges too.
+      attention: whether the model is one of attention, whose backward pass reads the edges too.
     """
     if native.taken():
         native.expect(
@@ -42,15 +42,17 @@ def after_measuring(attention: bool) -> None:
 
 
 def before_multiplying(sparse: Container[str]) -> None:
-    """Compile what multiplies the rows of a batch, if there are types with features that are `SparseRows`."""
+    """Compile the operations that multiply the rows of a batch, if there are types with features that are `SparseRows`."""
     if sparse and native.taken():
         native.expect(sum_at, sum_at_back)
 
 
 def before_evaluating(model: Stack, graph: HetGraph, nodes: int, sparse: Container[str] = ()) -> None:
-    """Compile attention of R-GAT and HGT that is folded first, if evaluation has some: where there is no way back, that costs less more often than in training.
+    """Compile the attention of R-GAT and HGT that aggregates first, if evaluation has some: without a backward pass it
+    costs less more often than in training.
 
-    The graph's sizes say so, of a graph that one process evaluates whole. What they do not say, as how many relations are folded together, is compiled when it is called.
+    The graph's sizes determine this, for a graph that one process evaluates whole. Operations that they do not
+    determine, for example those for relations that are aggregated together, are compiled when they are called.
 
     Args:
       nodes: of the target type, that are evaluated after an epoch.
@@ -68,7 +70,7 @@ def before_evaluating(model: Stack, graph: HetGraph, nodes: int, sparse: Contain
 
 
 def _folds_first(layer: Layer, types: Iterable[str], part: float, sparse: Container[str], graph: HetGraph) -> bool:
-    """Whether a layer's attention will call that kernel."""
+    """Return whether a layer's attention will call that kernel."""
     nodes, traits = graph.schema.nodes, layer.traits
     if not traits.heads or not traits.products:
         return False

@@ -48,7 +48,7 @@ class RelationAttention(nn.Module):
     def __call__(
         self, adjacency: Adjacency, sources: jax.Array, targets: jax.Array, masks: NodeMasks | None = None
     ) -> Attention:
-        """The partial aggregate of the edges."""
+        """Return the partial aggregate of the edges."""
         self.side("source", sources.shape[1])  # drawn before those of targets
         matrix = self.of_targets(targets.shape[1])
         return self.fold(adjacency, sources, times(targets.astype(matrix.dtype), matrix), masks)
@@ -56,7 +56,7 @@ class RelationAttention(nn.Module):
     def fold(
         self, adjacency: Adjacency, sources: jax.Array, offsets: jax.Array, masks: NodeMasks | None = None
     ) -> Attention:
-        """The partial aggregate, of the targets' part of the logits, `[T, heads]`."""
+        """Return the partial aggregate, from the targets' part of the logits, `[T, heads]`."""
         kernel, towards = self.side("source", sources.shape[1])
         sources = sources.astype(kernel.dtype)
         keep = edge_keep_mask(adjacency, self.heads, self.dropout, masks, self.path, offsets.dtype)
@@ -66,12 +66,12 @@ class RelationAttention(nn.Module):
         return attend_folded(adjacency, towards[None], offsets, sources, kernel, kernel, SLOPE, keep).partial()
 
     def of_targets(self, width: int) -> jax.Array:
-        """`W' t`, `[width, heads]`, by which targets are multiplied for their part of the logits."""
+        """Return `W' t`, `[width, heads]`, by which targets are multiplied for their part of the logits."""
         return jnp.einsum("whd,hd->wh", *self.side("target", width))
 
     @nn.compact
     def side(self, side: str, width: int) -> tuple[jax.Array, jax.Array]:
-        """`W` and `s` of sources, or `W'` and `t` of targets: a matrix `[width, heads, d]` and a vector `[heads, d]`."""
+        """Return `W` and `s` of sources, or `W'` and `t` of targets: a matrix `[width, heads, d]` and a vector `[heads, d]`."""
         drawn, shape = nn.initializers.glorot_uniform, (self.heads, self.features // self.heads)
         end = "source" if self.shared else side
         kernel = self.param(f"kernel_{end}", drawn(in_axis=0, out_axis=(1, 2)), (width, *shape))
@@ -79,11 +79,12 @@ class RelationAttention(nn.Module):
 
 
 class Targets(NamedTuple):
-    """What relations read of a type's targets.
+    """The inputs that relations read of a type's targets.
 
     Attributes:
       rows: their own embeddings of the layer below, `[T, width]`.
-      offsets: of the relations that are folded one by one, per key, the targets' part of the logits, `[T, heads]`; of none while weights are drawn.
+      offsets: the targets' part of the logits, `[T, heads]`, per key of the relations that are aggregated
+        one by one; of none while weights are initialised.
     """
 
     rows: jax.Array
@@ -128,9 +129,9 @@ def target_offsets(
 
 
 class RGATLayer(PlainLayer):
-    """`h_v' = elu(W_0 h_v + sum over r of the attention of relation r)`, with a bias and a `W_0` per node type.
+    """The layer `h_v' = elu(W_0 h_v + sum over r of the attention of relation r)`, with a bias and a `W_0` per node type.
 
-    The fold is a sum, and it looks at the target.
+    The aggregation is a sum that reads the target.
 
     Attributes:
       heads: of the attention, concatenated.

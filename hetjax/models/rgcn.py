@@ -58,7 +58,7 @@ class RelationMean(nn.Module):
 
     @nn.compact
     def own(self, width: int) -> jax.Array:
-        """What the relation alone has: a matrix `[width, features]`, or how it combines the bases."""
+        """Return the relation's own weights: a matrix `[width, features]`, or its coefficients of the bases."""
         if self.bases is None:
             return self.param("kernel", nn.initializers.glorot_uniform(), (width, self.features))
         return coefficients(self, self.bases.count, self.bases.users)
@@ -81,17 +81,17 @@ class SelfTerm(nn.Module):
 
 
 def combined(own: jax.Array, bases: jax.Array) -> jax.Array:
-    """`W_r`, the combination of the bases (equation 3); of several relations `[R, width, features]`."""
+    """Return `W_r`, the combination of the bases (equation 3); of several relations `[R, width, features]`."""
     return jnp.einsum("...b,bio->...io", own, bases)
 
 
 def coefficients(module: nn.Module, bases: int, users: int) -> jax.Array:
-    """`a_rb` of equation 3, `[bases]`: a row of a matrix that is drawn as Glorot and Bengio do."""
+    """Return `a_rb` of equation 3, `[bases]`: a row of a matrix that is initialised as Glorot and Bengio do."""
     return module.param("coefficients", nn.initializers.normal(glorot(bases, users)), (bases,))
 
 
 class Coefficients(nn.Module):
-    """How a matrix whose rows lie in the nodes' own rows, one per node, is combined from `bases` parts of these.
+    """The coefficients by which a matrix whose rows lie in the nodes' own rows, one per node, is combined from `bases` parts of these.
 
     Attributes:
       bases: number of parts.
@@ -107,9 +107,10 @@ class Coefficients(nn.Module):
 
 
 class RGCNPropagation(Propagation):
-    """`h_v' = (1 + s_t) h_v + sum over r of (1 + s_r) times the mean over N_r(v) of h_u`: equation 2, of whose matrices a learned number each is left.
+    """The layer `h_v' = (1 + s_t) h_v + sum over r of (1 + s_r) times the mean over N_r(v) of h_u`: equation 2, of
+    whose matrices one learned scalar each is left.
 
-    Numbers are kept as their distance from 1, so that decay of the weights pulls to plain propagation, and not to none.
+    Scalars are stored as their distance from 1, so that weight decay pulls to plain propagation, and not to none.
     """
 
     traits = replace(Propagation.traits, learns=True)
@@ -176,10 +177,10 @@ def aggregate_grouped(
 
 
 class RGCNLayer(PlainLayer):
-    """Equation 2, `h_v' = relu(W_0 h_v + sum over r of the mean over N_r(v) of W_r h_u)`.
+    """The layer of equation 2, `h_v' = relu(W_0 h_v + sum over r of the mean over N_r(v) of W_r h_u)`.
 
     Deviations: `W_0` is a matrix per node type, because types have different widths; and there is a bias per node type,
-    as DGL and GraphStorm have, unless `bias` is unset. The fold is a sum that never looks at the target, unless there is a
+    as DGL and GraphStorm have, unless `bias` is unset. The aggregation is a sum that never reads the target, unless there is a
     residual.
 
     Attributes:
@@ -187,7 +188,7 @@ class RGCNLayer(PlainLayer):
       share_self: make `W_0` of the bases, as every `W_r` is, as in the paper's code; otherwise it is a matrix of its own.
       one_hot: the features of featureless types are one-hot, as in the paper's experiments on entity classification: in the
         first layer every matrix has a row per node. A node's rows of all matrices are kept together, as its learnable
-        features: a slice of `features` numbers per basis, or per relation out of its type, and one for the self term.
+        features: a slice of `features` columns per basis, or per relation out of its type, and one for the self term.
     """
 
     bases: int = 0

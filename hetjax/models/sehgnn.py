@@ -28,7 +28,7 @@ def _uniform(key: jax.Array, shape: tuple[int, ...], dtype: DTypeLike = jnp.floa
 
 
 def _rectified(batch_axis: tuple[int, ...] = ()) -> nn.initializers.Initializer:
-    """As the authors start matrices: within Glorot's bounds, times the gain of a ReLU."""
+    """Return the authors' initialisation of matrices: within Glorot's bounds, times the gain of a ReLU."""
     return nn.initializers.variance_scaling(2.0, "fan_avg", "uniform", batch_axis=batch_axis)
 
 
@@ -105,11 +105,12 @@ class Fusion(nn.Module):
 
 
 class SeHGNNLayer(Layer):
-    """Every metapath's neighbour means are embedded, projected, fused by attention, put side by side, and projected again.
+    """A layer that embeds every metapath's neighbour means, projects them, fuses them by attention, concatenates them, and projects again.
 
-    The partial aggregate is `[T, metapaths * features]`: a metapath's embedding `x_P W_P` stands in its own columns, between zeros, so partial aggregates
-    add up, and whoever owns a metapath alone reads its features and has `W_P`. All that follows is done at the nodes, from the total. There is
-    one layer: metapaths have the hops. The fold never looks at the target.
+    The partial aggregate is `[T, metapaths * features]`: a metapath's embedding `x_P W_P` stands in its own columns,
+    between zeros, so partial aggregates add up, and whoever owns a metapath alone reads its features and has `W_P`. All
+    that follows is done at the nodes, from the combined aggregate. There is one layer: metapaths have the hops. The
+    aggregation never reads the target.
 
     Attributes:
       heads: of the fusion.
@@ -118,7 +119,7 @@ class SeHGNNLayer(Layer):
       residual: add a linear map of the embedding of the target's own features to what was fused.
       output_layers: linear layers that follow the one which joins the metapaths; the head is the last of them.
       embedding_init: how `W_P` starts. `uniform`: every entry from -1/2 to 1/2, as in the authors' code; of thousands of words it then stays nearly
-        what was drawn, a random projection, for which 512 numbers are enough and 64 few. `glorot`: as a Glorot matrix.
+        its initial value, a random projection, for which 512 columns are enough and 64 few. `glorot`: as a Glorot matrix.
       metapath_norm: what is normalised in the metapaths' projections, as of `Projections`.
       logits: whether the layer makes the logits, which it does not.
     """
@@ -168,7 +169,7 @@ class SeHGNNLayer(Layer):
 
 
 def _dropped(x: jax.Array, rate: float, masks: NodeMasks | None, path: tuple[str, ...]) -> jax.Array:
-    """As `dropped`, of `[T, metapaths, features]`."""
+    """Return the result of `dropped` for `[T, metapaths, features]`."""
     return dropped(x.reshape(len(x), -1), rate, masks, path).reshape(x.shape)
 
 

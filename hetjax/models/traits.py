@@ -129,7 +129,7 @@ class Traits:
 
     @property
     def joint(self) -> bool:
-        """Whether targets attend over the edges of all relations at once."""
+        """Return whether targets attend over the edges of all relations at once."""
         return is_softmax(self.edge_monoid) and is_softmax(self.monoid)
 
 

@@ -105,7 +105,8 @@ def from_arrays(
             np.full(counts.get(target, 0), np.float32(np.nan) if own_name in numeric else UNLABELLED),
             None,
         )
-        splits_of = {own_name: splits if isinstance(splits, Mapping) else {"train": []}}
+        own_splits = splits_of.get(own_name)
+        splits_of[own_name] = own_splits if isinstance(own_splits, Mapping) else {"train": []}
     if as_bool(reverse):
         ends |= {turned: _turned(ends[r]) for r, turned in missing_reverses(ends).items()}
     schema = Schema(counts, tuple(ends), target, max(1, _class_count(encoded, classes)))

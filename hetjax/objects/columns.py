@@ -83,7 +83,7 @@ def numbers_by_column(numbers: bool | Collection[str], given: Given) -> frozense
     Raises:
       InputError: a name of no column.
     """
-    if isinstance(numbers, bool | np.bool_):
+    if not numbers or isinstance(numbers, bool | np.bool_):
         return frozenset(given.names if numbers else ())
     return frozenset(_column(name, given, "numbers") for name in ([numbers] if isinstance(numbers, str) else numbers))
 

@@ -272,14 +272,14 @@ def _place(words: str, named: Given) -> str:
 
 
 def _bare_flags(options: Sequence[str], section: type | None) -> list[str]:
-    """The options, with `=true` after each flag of a section that no value follows."""
+    """Return the options, with `=true` after each flag of a section that no value follows."""
     flags = {f"--{key.name}" for key in fields(section) if key.type in (bool, "bool")} if section else set()
     after = [*options[1:], "--"]
     return [f"{o}=true" if o in flags and following.startswith("--") else o for o, following in zip(options, after)]
 
 
 def _split_config(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The files given by `--config`, and the other arguments."""
+    """Return the files given by `--config`, and the other arguments."""
     files, others, rest = [], [], list(arguments)
     while rest:
         argument = rest.pop(0)
@@ -308,7 +308,12 @@ def _check_content(file: Path, content: Any, sections: dict[str, type]) -> None:
         content = {"": content}
     for name, keys in content.items():
         if name not in sections:
-            raise InputError(f"{file}: unknown section {name!r}{nearest(name, list(sections))}")
+            tables = (
+                "; this is a description of tables: python -m hetjax.ingest makes a graph of it"
+                if "nodes" in content
+                else ""
+            )
+            raise InputError(f"{file}: unknown section {name!r}{tables or nearest(name, list(sections))}")
         if not isinstance(keys, dict):
             raise InputError(f"{file}: section {name!r} is {keys!r}, and there should be keys")
         known = [key.name for key in fields(sections[name])]
@@ -335,7 +340,7 @@ def run_command(main: Callable, arguments: Sequence[str] | None = None) -> None:
 
 
 def check_command(read: Callable) -> None:
-    """Have a command line read, for its help and errors, before the command's modules are imported, which may take seconds."""
+    """Check a command line, for its help and errors, before the command's modules are imported, which may take seconds."""
     _run(read, None)
 
 

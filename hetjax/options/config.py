@@ -300,7 +300,7 @@ class Mesh:
 
     @property
     def axes(self) -> dict[str, int]:
-        """Sizes by name; `feature` where there is more than one slice, `relation` and `data` where there is not."""
+        """Return sizes by name; `feature` if there is more than one slice, `relation` and `data` if there is not."""
         names = ("relation", "data", "feature") if self.feature > 1 else ("relation", "data")
         return {name: getattr(self, name) for name in names}
 
@@ -347,7 +347,7 @@ class Cache:
 
     @property
     def given(self) -> dict[str, Place]:
-        """`placement` by node type."""
+        """Return `placement` by node type."""
         pairs = (place.rsplit("=", 1) for place in self.placement)
         return {name: cast(Place, where) for name, where in pairs}
 
@@ -387,7 +387,7 @@ class Processes:
 
     @property
     def several(self) -> bool:
-        """Whether there may be more than this one."""
+        """Return whether there may be more than this one."""
         return bool(self.coordinator) or self.cluster != "none"
 
 
@@ -415,7 +415,7 @@ class Config:
 
     @property
     def by_graph(self) -> bool:
-        """Whether options that are not given are chosen by the graph."""
+        """Return whether options that are not given are chosen by the graph."""
         return self.train.recipe == "graph" or (self.train.recipe == "auto" and self.data.format != "synthetic")
 
     def check_fanout(self) -> None:
@@ -450,12 +450,12 @@ def check_numbers(name: str, section: Any) -> None:
 
 
 def changed(section: Any) -> dict[str, Any]:
-    """The keys of a section that are not as by default, with their values."""
+    """Return the keys of a section that are not at their default, with their values."""
     return {key: value for key, value in vars(section).items() if value != getattr(type(section)(), key)}
 
 
 def as_dict(config: Any) -> dict:
-    """Nested plain dictionaries and lists, as YAML holds them; of a `Config` a dictionary per section."""
+    """Return nested plain dictionaries and lists, as YAML holds them; for a `Config` a dictionary per section."""
     values = asdict(config) if is_dataclass(config) and not isinstance(config, type) else dict(config)
     values |= values.pop("strategies", {})
     for chooser in ("data", "model", "task"):
@@ -469,7 +469,7 @@ def as_dict(config: Any) -> dict:
 
 
 def flat(config: Any) -> dict:
-    """`{section.key: value}`, of whatever a file holds."""
+    """Return `{section.key: value}` for the content of a file."""
     sections = config.items() if isinstance(config, dict) else [("config", config)]
     return {
         f"{name}.{key}": value
@@ -479,7 +479,7 @@ def flat(config: Any) -> dict:
 
 
 def data_path(path: str) -> Path:
-    """Where `data.path` lies: as it is if absolute, else in the folder `HETJAX_DATA`, or here if that is not set."""
+    """Return the place of `data.path`: itself if it is absolute, else in the folder `HETJAX_DATA`, or here if that is not set."""
     folder = os.environ.get(DATA_FOLDER)
     if Path(path).is_absolute() or not folder:
         return Path(path)

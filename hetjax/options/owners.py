@@ -1,4 +1,5 @@
-"""Sections of options that one reader, one model, one strategy or one task owns: which there are, and whether they go with what is chosen."""
+"""Sections of options that one reader, one model, one strategy or one task owns: their list, and the check that they go
+with what is chosen."""
 
 import importlib
 import importlib.util
@@ -28,7 +29,7 @@ class Kind(NamedTuple):
 
     @property
     def default(self) -> str:
-        """The member that is chosen where no option names one."""
+        """The member that is chosen if no option names one."""
         section, key = self.chooser.split(".")
         return getattr(SECTIONS[section](), key)
 
@@ -93,7 +94,7 @@ def kind_of(section: str) -> Kind | None:
 
 
 def expected(key: str) -> str:
-    """Return what an error says that an option should be, where its field says so; else nothing."""
+    """Return the form that an error expects of an option, if its field states it; else nothing."""
     section, _, name = key.partition(".")
     found = {field.name: field for field in fields(all_sections().get(section, SharedTask))}
     return found[name].metadata.get("expected", "") if name in found else ""

@@ -1,4 +1,4 @@
-"""Every option with its values, its default and its help: what `--help` prints, and the documentation's reference."""
+"""Every option with its values, its default and its help: the text of `--help`, and the documentation's reference."""
 
 import argparse
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ class Option(NamedTuple):
 
 
 def options(name: str, section: type) -> list[Option]:
-    """The options of a section of the configuration, a dataclass with a docstring per field."""
+    """Return the options of a section of the configuration, a dataclass with a docstring per field."""
     kinds = [kind for kind in reversed(section.__mro__) if is_dataclass(kind)]  # one may add to another's keys
     words = {param.arg_name: param.description for kind in kinds for param in parse_from_object(kind).params}
     types = get_type_hints(section)
@@ -41,7 +41,7 @@ def options(name: str, section: type) -> list[Option]:
 
 
 def values(kind: Any) -> str:
-    """What an option of a type takes."""
+    """Return the values that an option of a type takes."""
     if get_origin(kind) is Literal:
         return f"{{{','.join(get_args(kind))}}}"
     if get_origin(kind) is UnionType and NoneType not in get_args(kind):
@@ -54,14 +54,14 @@ def values(kind: Any) -> str:
 
 
 def written(default: Any) -> str:
-    """A default, as one writes it."""
+    """Return a default, in the form in which one writes it."""
     if isinstance(default, tuple):
         return f"[{','.join(map(str, default))}]"
     return "" if default is None else str(default).lower() if isinstance(default, bool) else str(default)
 
 
 def title(section: type) -> str:
-    """The first line of a section's docstring."""
+    """Return the first line of a section's docstring."""
     return (section.__doc__ or "").splitlines()[0].rstrip(".")
 
 
@@ -123,5 +123,5 @@ def help_text(
 
 
 def _plain(words: str) -> str:
-    """Text in which argparse replaces nothing."""
+    """Return text in which argparse replaces nothing."""
     return words.replace("%", "%%")

@@ -21,8 +21,8 @@ def old_names() -> dict[str, dict[str, str]]:
         shared = {key.name for key in fields(SECTIONS[section])}
         for owner, options in sections(kind).items():
             for key in fields(options):
-                before = key.metadata.get("before", key.name)
-                if before not in shared:
+                before = key.metadata.get("before", key.name)  # None: the option is new
+                if before and before not in shared:
                     found.setdefault(f"{section}.{before}", {})[owner] = f"{owner}.{key.name}"
     return found
 
@@ -89,7 +89,8 @@ def content(read: Any, chosen: Mapping[str, str] | None = None, told: bool = Fal
             kept[section] = {}
         for full, value in renamed({f"{section}.{key}": value for key, value in keys.items()}, chosen, told).items():
             name, key = full.split(".", 1)
-            kept[name] = (kept.get(name) or {}) | {key: value}
+            if isinstance(keys_now := kept.get(name) or {}, dict):  # else whoever checks the sections says what it is
+                kept[name] = keys_now | {key: value}
     return kept
 
 

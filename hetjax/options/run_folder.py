@@ -14,7 +14,7 @@ BUCKET = re.compile(r"^/(gs|s3|az|hf)/|gs:/")  # in a path, what Orbax takes for
 
 
 def check_folder(path: Path) -> None:
-    """Raise an InputError where a file is in a folder's place, or checkpoints could not be written under such a name."""
+    """Raise an InputError if a file is in a folder's place, or checkpoints could not be written under such a name."""
     where = path.absolute()
     files.check_name(where, utf8=True)
     if "\\" in str(where):  # tensorstore, by which Orbax writes, takes it for a slash
@@ -28,7 +28,7 @@ def check_folder(path: Path) -> None:
 
 
 def config_file(folder: Path) -> Path:
-    """The configuration that a run has left.
+    """Return the configuration of a run's folder.
 
     Raises:
       InputError: there is none.
@@ -41,7 +41,7 @@ def config_file(folder: Path) -> Path:
 
 
 def check_trusted(file: Path, config: Config, trust: Trust, how: str = TRUST) -> None:
-    """Raise an InputError where a run's folder names a module that the user has not named.
+    """Raise an InputError if a run's folder names a module that the user has not named.
 
     A folder may come from anybody, and to import a module runs its code.
 

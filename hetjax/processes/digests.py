@@ -40,7 +40,8 @@ def of_graph(data: Data, graph: HetGraph) -> str:
     ]
     checksums: object
     if data.format == "store":
-        checksums = store.contents(data_path(data.path))
+        found = store.contents(data_path(data.path))  # other columns of labels may be added
+        checksums = found and {name: crc for name, crc in found.items() if not name.startswith("column_")}
     else:
         arrays = [array for csc in graph.relations.values() for array in csc.arrays.values()] + list(
             graph.features.values()

@@ -46,7 +46,7 @@ class NodeRegression(Task):
       mean, deviation: the mean and the standard deviation of the training nodes' values.
 
     Raises:
-      InputError: a node may have several labels, labels are names, or all training nodes have one value.
+      InputError: a node may have several labels, or labels are names.
     """
 
     outputs = 1
@@ -64,9 +64,14 @@ class NodeRegression(Task):
         self.values = np.where(known, graph.labels, np.nan).astype(np.float32)
         train = self.values[self.splits["train"]].astype(np.float64)
         self.mean, self.deviation = (float(train.mean()), float(train.std())) if len(train) else (0.0, 1.0)
-        if not self.deviation:
+        self.deviation = self.deviation or 1.0  # of a graph to predict, whose training nodes may be few
+
+    @classmethod
+    def check(cls, graph: HetGraph, config: Config) -> None:
+        train = graph.labels[graph.splits["train"]]
+        if train.ndim == 1 and len(train) and (train == train[0]).all():
             raise InputError(
-                f"task.name is node_regression, and the training nodes, {len(train)}, all have the value {self.mean:g}"
+                f"task.name is node_regression, and the training nodes, {len(train)}, all have the value {train[0]:g}"
             )
 
     def examples(self, split: str) -> np.ndarray:

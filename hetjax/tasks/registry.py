@@ -3,7 +3,7 @@
 import importlib
 
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.options import owners
+from hetjax.options import owners, renamed
 from hetjax.options.config import Config, changed
 from hetjax.system.errors import InputError, reading, short
 from hetjax.tasks.task import OPTIONS, Task
@@ -40,8 +40,24 @@ def make(config: Config, graph: HetGraph) -> Task:
       InputError: there is none of that name, an option is set that it does not have, or one does not go with the graph.
     """
     task = find(config.task.name)
+    read = {renamed.new_name(key, {}) for key in task.options}
     for section, options in owners.sections_of(config).items():
         for key, value in changed(options).items():
-            if f"{section}.{key}" in OPTIONS - task.options:
+            if f"{section}.{key}" in OPTIONS - read:
                 raise InputError(f"{section}.{key} is {value}, and task.name {config.task.name} has no such option")
-    return task(graph, config)
+    place = f"task.name is {short(config.task.name)!r}"
+    if missing := sorted(task.__abstractmethods__):
+        raise InputError(f"{place}: it lacks {', '.join(missing)}, which every task has")
+    made = task(graph, config)
+    _check(made, place)
+    return made
+
+
+def _check(task: Task, place: str) -> None:
+    """Raise an InputError where a task has no root type, or names a metric that is none of its own."""
+    for name in ("roots", "outputs", "metrics", "headline", "metric", "compared_by"):
+        if not hasattr(task, name):
+            raise InputError(f"{place}: it has no {name}, which every task has")
+    for name in ("loss", *(getattr(task, name) for name in ("headline", "metric", "compared_by")), *task.beside):
+        if name not in task.metrics:
+            raise InputError(f"{place}: {name!r} is none of its metrics {', '.join(task.metrics)}")

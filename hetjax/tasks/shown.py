@@ -35,6 +35,11 @@ class Shown(NamedTuple):
     def headline(self) -> str:
         return self.names[0]
 
+    @property
+    def chosen_higher(self) -> bool:
+        """True if more is better of the metric that the epoch was chosen by."""
+        return self.metrics[self.chosen_by].higher
+
     def words(self, summary: Mapping[str, Any], split: str = "test") -> str:
         """Return the scores on a split, as `summary` has them by `SPLIT_METRIC`."""
         scores = {name: summary.get(f"{split}_{name}") for name in self.names}

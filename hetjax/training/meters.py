@@ -61,7 +61,7 @@ class Rises:
         """
         lowest = min(self.before, default=loss)
         self.before.append(loss)
-        if self.said or loss < LOUD or loss < STEEP * lowest:
+        if self.said or loss < LOUD or loss < STEEP * abs(lowest):
             return ""
         self.said = True
         return (

@@ -184,7 +184,7 @@ def begin(
     schema, nodes = graph.schema, counted(sum(graph.schema.nodes.values()), "node")
     types, relations = counted(len(schema.nodes), "type"), counted(len(schema.relations), "relation")
     log.info(f"graph: {nodes} of {types}, {counted(graph.edges, 'edge')} of {relations}; compiling")
-    log.info(f"labels: {graph.own_column.words()}")
+    log.info(f"labels of {graph.schema.target}: {graph.own_column.words()}")
     if config.data.normalize_features == "none" and not done.lowered and (words := inputs.unscaled(graph)):
         log.info(words)
     devices, cores = len(jax.local_devices()), runtime.cores()

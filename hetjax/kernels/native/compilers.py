@@ -1,4 +1,4 @@
-"""Threads that have things compiled in turn, each with another process at hand, while programs are traced and compiled."""
+"""Threads that request compilations in turn, each with another process at hand, while programs are traced and compiled."""
 
 import contextlib
 import functools
@@ -21,7 +21,8 @@ _copies: list[Copy] = []  # that nothing is asked of yet
 
 @functools.cache
 def tasks() -> queue.SimpleQueue:
-    """What some threads do, as numba compiles, while programs are traced and compiled; no end of a process waits for it."""
+    """Return the queue of compilations, which some threads work off while programs are traced and compiled; no end of a
+    process waits for it."""
     waiting: queue.SimpleQueue = queue.SimpleQueue()
     for _ in range(COMPILERS):
         elsewhere = Elsewhere(_copies.pop() if _copies else None)
@@ -30,7 +31,7 @@ def tasks() -> queue.SimpleQueue:
 
 
 def can_be_copied() -> bool:
-    """Whether it is safe to copy this process: it has no other thread of Python's, and jax has not started."""
+    """Return whether it is safe to copy this process: it has no other Python thread, and jax has not started."""
     return threading.active_count() == 1 and not jax_started()
 
 
@@ -53,7 +54,7 @@ def _nothing() -> None:
 
 
 def _work_off(tasks: queue.SimpleQueue, elsewhere: Elsewhere) -> None:
-    """Do one after the other, each with another process at hand that compiles."""
+    """Compile the tasks one after the other, each with another process at hand that compiles."""
     while True:
         try:
             task = tasks.get(timeout=LINGER if elsewhere.process else None)
@@ -64,6 +65,7 @@ def _work_off(tasks: queue.SimpleQueue, elsewhere: Elsewhere) -> None:
 
 
 def expect_calls(name: str) -> None:
-    """Call a function of this package, by its name, in a process that compiles already, so that numba keeps what it compiles for it; if there is none, all is kept."""
+    """Call a function of this package, by its name, in a process that compiles already, so that numba caches what it
+    compiles for it; if there is none, all is cached."""
     if runtime.cores() > 1:
         tasks().put(lambda elsewhere: elsewhere.process and elsewhere.compile(name))

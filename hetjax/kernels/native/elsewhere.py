@@ -1,4 +1,4 @@
-"""Compiling by processes of their own: numba is Python, and of one process's threads one at a time runs Python.
+"""Compilation by separate processes: numba is Python, and of one process's threads one at a time runs Python.
 
 Such a process reads lines: the name of an operation and floats, or the name of a function. It has numba compile the operation, or what the function calls,
 and keep it, and answers with the same line. It ends when whoever asks has ended. A copy of this process has imported all that it needs; one can be
@@ -51,7 +51,7 @@ class Copy(ForkProcess):
             self._close(*self.theirs)
 
     def run(self) -> None:
-        """What the copy does."""
+        """Run the loop of the copy."""
         gc.freeze()  # what is there stays
         gc.enable()
         os.setsid()  # Ctrl-C is for the other
@@ -76,7 +76,7 @@ class Copy(ForkProcess):
 
 
 class Elsewhere:
-    """Such a process, which is there from the first thing that is to be compiled until `end`.
+    """A process that compiles, from the first operation that is to be compiled until `end`.
 
     Args:
       process: the first one, if there is one already.
@@ -88,7 +88,7 @@ class Elsewhere:
         atexit.register(self.leave)
 
     def compile(self, name: str, floats: str = "") -> None:
-        """Wait until something of this package is compiled and kept; where the other process cannot do it, it is left to this one."""
+        """Wait until something of this package is compiled and stored; if the other process cannot do it, this process does."""
         line = f"{name} {floats}\n"
         try:
             self.process = process = self.process or _started()
@@ -104,7 +104,7 @@ class Elsewhere:
             time.sleep(1)
 
     def leave(self) -> None:
-        """This process ends."""
+        """Stop compiling, as this process ends."""
         self.leaving.set()
         self.end()
 

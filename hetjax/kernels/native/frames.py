@@ -1,4 +1,4 @@
-"""How an operation finds its arrays in the frame of its call, in numba's language.
+"""Access of an operation to its arrays in the frame of its call, in numba's language.
 
 How a frame is laid out is part of jaxlib, and stands in `internals`.
 """
@@ -20,7 +20,7 @@ _WORD = ir.IntType(64)
 
 @intrinsic(prefer_literal=True)
 def arrays(context: Any, frame: types.Integer, layout: types.StringLiteral) -> tuple[Any, Callable]:
-    """In numba's language: the arguments and results of a call, from its frame, as a tuple of arrays.
+    """Return the arguments and results of a call, from its frame, as a tuple of arrays (in numba's language).
 
     Args:
       layout: a literal such as `"i1 f2 > f0"`: of every array the dtype, `i` for int32 and `f` for the call's floats, and the rank.
@@ -45,13 +45,14 @@ def arrays(context: Any, frame: types.Integer, layout: types.StringLiteral) -> t
 def argument(
     context: Any, frame: types.Integer, place: types.Integer, kind: types.StringLiteral
 ) -> tuple[Any, Callable]:
-    """In numba's language: one of a call's arguments, of which there may be any number; as of `arrays`; of a kind without a rank, `f`, it is ravelled, `[numbers]`."""
+    """Return one of a call's arguments, of which there may be any number (in numba's language). The layout is that of
+    `arrays`; an array of kind `f`, without a rank, is ravelled, `[values]`."""
     return _one(ARGUMENTS, 1, frame, place, kind)
 
 
 @intrinsic(prefer_literal=True)
 def result(context: Any, frame: types.Integer, place: types.Integer, kind: types.StringLiteral) -> tuple[Any, Callable]:
-    """In numba's language: one of a call's results, of which there may be any number; as of `argument`."""
+    """Return one of a call's results, of which there may be any number (in numba's language). The layout is that of `argument`."""
     return _one(RESULTS, 0, frame, place, kind)
 
 
@@ -71,7 +72,7 @@ def _array_type(frame, kind):
 
 
 def _array(context, builder, frame, side, place, kind, array_type):
-    """The array at a place among a call's arguments or results."""
+    """Return the array at a place among a call's arguments or results."""
     buffer = _load(builder, _load(builder, frame, _WORD(side)), place)
     sizes, array = _load(builder, buffer, _WORD(SIZES)), context.make_array(array_type)(context, builder)
     shape = [_load(builder, sizes, _WORD(axis)) for axis in range(array_type.ndim)]
@@ -86,7 +87,7 @@ def _array(context, builder, frame, side, place, kind, array_type):
 
 
 def _product(builder, address, count):
-    """Of so many words behind an address."""
+    """Return the product of so many words behind an address."""
     product = cgutils.alloca_once_value(builder, _WORD(1))
     with cgutils.for_range(builder, count) as loop:
         builder.store(builder.mul(builder.load(product), _load(builder, address, loop.index)), product)
@@ -94,5 +95,5 @@ def _product(builder, address, count):
 
 
 def _load(builder, address, position):
-    """The word at a position behind an address."""
+    """Return the word at a position behind an address."""
     return builder.load(builder.gep(builder.inttoptr(address, _WORD.as_pointer()), [position]))

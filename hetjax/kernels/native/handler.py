@@ -110,7 +110,7 @@ def _work(state):
 
 @_compiled
 def _place(shared, key):
-    """Where an operation stands in the shared words; -1 if it does not yet."""
+    """Return the place of an operation in the shared words; -1 if it is not there yet."""
     for place in range(OPERATIONS, OPERATIONS + 2 * MOST, 2):
         if shared[place] == key:
             return place
@@ -119,7 +119,7 @@ def _place(shared, key):
 
 @_compiled
 def _error(api, words):
-    """What XLA takes for an error, from the address of its words."""
+    """Return an error that XLA understands, from the address of its words."""
     about = _malloc(8 * 4)
     given = _words(about, 4)
     given[0], given[1], given[2], given[3] = 8 * 4, 0, words, INTERNAL
@@ -135,7 +135,7 @@ def _words(address, count):
 
 @intrinsic
 def _shared_address(context):
-    """Of the shared words, by its name, as no address may be in what is kept."""
+    """Return the address of the shared words, found by their name, because compiled code that is stored must hold no address."""
 
     def build(context, builder, signature, args):
         variable = builder.module.globals.get(SHARED) or ir.GlobalVariable(builder.module, _WORD, SHARED)
@@ -145,7 +145,7 @@ def _shared_address(context):
 
 
 def _system(name, signature):
-    """What calls a function of the C library, which takes and gives words."""
+    """Return a caller of a function of the C library that takes and returns words."""
 
     def build(context, builder, signature, args):
         kind = ir.FunctionType(_WORD, len(args) * [_WORD])
@@ -176,7 +176,7 @@ def _usleep(context, microseconds):
 
 @intrinsic
 def _add(context, address, position, change):
-    """Add to a word, which several threads do; what it was before."""
+    """Add to a word that several threads change, and return its value before."""
 
     def build(context, builder, signature, args):
         place, change = (context.cast(builder, args[i], signature.args[i], types.intp) for i in (1, 2))
@@ -188,7 +188,7 @@ def _add(context, address, position, change):
 
 @intrinsic
 def _call(context, function, argument):
-    """Call a function of one word, which gives one, by its address."""
+    """Call a function of one word, which returns one, by its address."""
 
     def build(context, builder, signature, args):
         pointer = builder.inttoptr(args[0], ir.FunctionType(_WORD, [_WORD]).as_pointer())

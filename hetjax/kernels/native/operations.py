@@ -54,14 +54,15 @@ class Operation:
         _operations[self.name] = self
 
     def of(self, floats: str) -> Callable:
-        """The function, by another name for every kind of floats: what numba keeps of one name two processes must not write at once."""
+        """Return the function, by another name for every kind of floats, because two processes must not write numba's
+        cache of one name at once."""
         run = self.run
         own = FunctionType(run.__code__, run.__globals__, run.__name__, run.__defaults__, run.__closure__)
         own.__qualname__, own.__module__ = f"{run.__qualname__}_{floats}", run.__module__
         return own
 
     def key(self, floats: str) -> int:
-        """What stands for it in programs, by the floats that it is compiled for."""
+        """Return the key that stands for the operation in programs, by the floats that it is compiled for."""
         return zlib.crc32(f"{self.name}.{floats}".encode()) >> 1
 
     def __call__(
@@ -71,7 +72,7 @@ class Operation:
         results: Sequence[jax.ShapeDtypeStruct],
         aliases: Mapping[int, int] | None = None,
     ) -> Sequence[jax.Array]:
-        """The results, in a program that runs on a CPU.
+        """Return the results, in a program that runs on a CPU.
 
         Args:
           rows: how many are to be filled.
@@ -94,7 +95,8 @@ class Operation:
 
 
 def _ask(operation: Operation, floats: str) -> None:
-    """Have an operation compiled, if it is not, or was not the last time; a program that calls it before that waits."""
+    """Request the compilation of an operation that is not compiled, or that failed the last time; a program that calls
+    it before that waits."""
     waiting = tasks() if runtime.cores() > 1 else None
     with _lock:
         key = operation.key(floats)
@@ -112,9 +114,10 @@ def _ask(operation: Operation, floats: str) -> None:
 
 
 def expect(*operations: Operation) -> None:
-    """Have operations compiled that programs will soon call with float32, while this process does what comes before; not where it has one core.
+    """Request the compilation of operations that programs will soon call with float32, while this process does other
+    work; not where it has one core.
 
-    Copies of this process compile them, where it can be copied and they are not kept.
+    Copies of this process compile them, where it can be copied and they are not cached.
     """
     if runtime.cores() > 1:
         if can_be_copied() and not all(_kept(operation, "float32") for operation in operations):
@@ -167,12 +170,12 @@ def _options(fastmath: Set[str]) -> dict[str, Any]:
 
 
 def _callback(function: Callable, signature, fastmath: Set[str] = frozenset()) -> Any:
-    """A function that machine code can call, by its address."""
+    """Return a function that machine code can call, by its address."""
     return numba.cfunc(signature, cache=True, **_options(fastmath))(function)
 
 
 def _handler(elsewhere: Elsewhere | None = None) -> None:
-    """Make what XLA calls, and tell XLA of it, unless that is done; another process compiles it, if there is one."""
+    """Compile the function that XLA calls and register it with XLA, unless that is done; another process compiles it, if there is one."""
     with _handling:
         version = ffi_version()
         assert version is not None  # as whoever calls an operation asked `usable`

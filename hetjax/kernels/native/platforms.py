@@ -1,4 +1,4 @@
-"""Where operations are taken: in programs for a CPU, if its jaxlib is known; other programs keep to what XLA has itself."""
+"""The choice between operations and XLA: programs for a CPU use operations if its jaxlib is known; other programs use XLA alone."""
 
 import functools
 from collections.abc import Callable
@@ -17,32 +17,32 @@ shapes_alone: ContextVar[bool] = ContextVar("shapes_alone", default=False)  # wh
 
 
 def usable() -> bool:
-    """Whether programs on a CPU can call what numba compiles."""
+    """Return whether programs on a CPU can call functions that numba compiles."""
     return ffi_version() is not None
 
 
 def taken() -> bool:
-    """Whether programs for the platform that jax has by default call operations."""
+    """Return whether programs for jax's default platform call operations."""
     return jax.default_backend() == "cpu" and usable()
 
 
 def fits(*arrays: Any) -> bool:
-    """Whether an operation takes arrays together: int32, and float32 or float64."""
+    """Return whether an operation takes these arrays together: int32, and float32 or float64."""
     dtypes = {np.dtype(x.dtype).name for x in arrays} - {"int32"}
     return not dtypes or dtypes in ({"float32"}, {"float64"})
 
 
 def choose(natively: Callable, plainly: Callable, *arguments: Any) -> Any:
-    """What the former makes of what is given in a program for a CPU, if it can, and otherwise what the latter does."""
+    """Return the result of the first function in a program for a CPU, if it can take the arguments, and otherwise that of the second."""
     if usable() and fits(*jax.tree.leaves(arguments)):
         return by_platform(natively, plainly, *arguments)
     return plainly(*arguments)
 
 
 def by_platform(on_cpu: Callable, elsewhere: Callable, *arguments: Any) -> Any:
-    """What one of two functions makes of arrays, by the platform that a program is lowered for.
+    """Return the result of one of two functions of arrays, by the platform that a program is lowered for.
 
-    Both give the same shapes and dtypes; there is no derivative. `jax.lax.platform_dependent` says the same, but traces both, and
+    Both give the same shapes and dtypes; there is no derivative. `jax.lax.platform_dependent` does the same, but traces both, and
     tracing many relations takes long as it is: here one is traced that is not lowered, for its shapes, and that is the cheaper.
     """
     leaves, form = jax.tree.flatten(arguments)
@@ -63,7 +63,7 @@ def _eagerly(**parameters):
 
 
 def _lowered(which: str):
-    """How the primitive is lowered: as the function of that name."""
+    """Return the lowering of the primitive: a call of the function of that name."""
 
     def run(*leaves, form, avals, **functions):
         return jax.tree.leaves(functions[which](*jax.tree.unflatten(form, leaves)))

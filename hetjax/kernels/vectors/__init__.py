@@ -1,6 +1,6 @@
-"""Arithmetic on rows of arrays, several numbers at a time, in what numba compiles.
+"""Arithmetic on rows of arrays, several elements at a time, in functions that numba compiles.
 
-Left to itself LLVM adds rows of a few dozen numbers one by one: it must fear that arrays overlap, and looks whether they do at
+Left to itself LLVM adds rows of a few dozen elements one by one: it must fear that arrays overlap, and looks whether they do at
 every row. Here vectors are written out, and what is read and written in place is read before it is written.
 """
 

@@ -1,4 +1,4 @@
-"""What machine code for vectors is built of: constants, where arrays lie, and functions that are written once."""
+"""Building blocks of machine code for vectors: constants, the addresses of arrays, and functions that are written once."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,13 +15,13 @@ WORD, INT32 = ir.IntType(64), ir.IntType(32)
 
 
 def kinds(number: ir.Type) -> list[ir.Type]:
-    """Vectors of some numbers, longest first, and one number."""
+    """Return the types of vectors of some elements, longest first, and of one element."""
     size = 8 if isinstance(number, ir.DoubleType) else 4
     return [*(ir.VectorType(number, width // size) for width in BYTES), number]
 
 
 def words(context: Any, builder: ir.IRBuilder, shape: Sequence[types.Type], values: ir.Value) -> list[ir.Value]:
-    """The numbers of a tuple, as words."""
+    """Return the elements of a tuple, as words."""
     return [
         context.cast(builder, builder.extract_value(values, place), shape[place], types.intp)
         for place in range(len(shape))
@@ -37,13 +37,13 @@ def cast(
 def start_of(
     context: Any, builder: ir.IRBuilder, signature: Any, args: Sequence[ir.Value], array: int, start: int
 ) -> ir.Value:
-    """Where an array's numbers from `start` on lie."""
+    """Return the address of an array's elements from `start` on."""
     data = context.make_array(signature.args[array])(context, builder, args[array]).data
     return builder.gep(data, [cast(context, builder, signature, args, start, types.intp)])
 
 
 def data_of(context: Any, builder: ir.IRBuilder, kind: types.Type, array: ir.Value) -> ir.Value:
-    """Where an array's numbers lie."""
+    """Return the address of an array's elements."""
     return context.make_array(kind)(context, builder, array).data
 
 
@@ -56,7 +56,7 @@ def load(builder: ir.IRBuilder, pointer: ir.Value) -> ir.Value:
 
 
 def variable(builder: ir.IRBuilder, kind: ir.Type) -> ir.Value:
-    """A variable that starts as zero, which LLVM keeps in a register."""
+    """Return a variable that starts as zero, which LLVM keeps in a register."""
     made = cgutils.alloca_once(builder, kind)
     builder.store(zero(kind), made)
     return made
@@ -71,7 +71,7 @@ def everywhere(kind: ir.Type, value: float) -> ir.Constant:
 
 
 def spread(builder: ir.IRBuilder, number: ir.Value, kind: ir.Type) -> ir.Value:
-    """A vector all of whose numbers are one."""
+    """Return a vector all of whose elements are one value."""
     nothing = ir.Constant(kind, ir.Undefined)
     first = builder.insert_element(nothing, number, INT32(0))
     return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(INT32, kind.count), [0] * kind.count))

@@ -1,4 +1,4 @@
-"""Loops over the numbers of a row, and over heads and rows, several at a time, and what is left over."""
+"""Loops over the elements of a row, and over heads and rows, several at a time, with the remainder."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -16,10 +16,11 @@ WIDE = 4 if binding.get_host_cpu_features().get("avx512f") else 1
 def for_each(
     builder: ir.IRBuilder, number: ir.Type, count: ir.Value, body: Callable[..., None], start: ir.Value | None = None
 ) -> None:
-    """Call `body(place, kind, new)` for vectors that cover the numbers from `start` to `count`: the longest, if `count` has one, else the shorter, else number by number.
+    """Call `body(place, kind, new)` for vectors that cover the elements from `start` to `count`: the longest, if
+    `count` has one, else the shorter, else element by element.
 
-    `start` is a multiple of the longest, 0 if `count` is less. The last vector ends with the last number, so it may have some of the one before too:
-    `new(now, before)` has `before` of these.
+    `start` is a multiple of the longest, 0 if `count` is less. The last vector ends with the last element, so it may
+    have some of the one before too: `new(now, before)` has `before` of these.
     """
     start = WORD(0) if start is None else start
     longest, short, _ = kinds(number)
@@ -39,7 +40,7 @@ def for_each(
 
 
 def for_columns(builder: ir.IRBuilder, number: ir.Type, count: ir.Value, body: Callable[..., None]) -> None:
-    """As `for_each`, `body(place, kind, wide, new)`: first `WIDE` of the longest vectors at a time."""
+    """Call `body(place, kind, wide, new)` as `for_each` does, but first for `WIDE` of the longest vectors at a time."""
     done, longest = WORD(0), kinds(number)[0]
     if WIDE > 1:
         lanes = WORD(WIDE * longest.count)
@@ -50,7 +51,7 @@ def for_columns(builder: ir.IRBuilder, number: ir.Type, count: ir.Value, body: C
 
 
 def for_vectors(builder: ir.IRBuilder, kind: ir.Type, count: ir.Value, body: Callable[..., None]) -> None:
-    """As `for_columns` by vectors of one kind alone, `body(place, wide, new)`: `count` is one's at least."""
+    """Call `body(place, wide, new)` as `for_columns` does, by vectors of one kind alone: `count` is one vector's at least."""
     lanes = WORD(WIDE * kind.count)
     done = builder.sub(count, builder.urem(count, lanes))
     with cgutils.for_range_slice(builder, WORD(0), done, lanes) as (at, _):
@@ -61,13 +62,14 @@ def for_vectors(builder: ir.IRBuilder, kind: ir.Type, count: ir.Value, body: Cal
 
 
 def for_short(builder: ir.IRBuilder, kind: ir.Type, shape: Sequence[ir.Value], body: Callable[[int], None]) -> ir.Value:
-    """Where heads have 2, 4, ... numbers, up to a vector's, and are contiguous in every array, a vector together at least: call `body` with how many numbers a head has.
+    """Call `body` with the number of elements of a head, where heads have 2, 4, ... elements, up to a vector's, and are
+    contiguous in every array, at least a vector together.
 
     Code for each of these sizes is written; of the others `body` is not called.
 
     Args:
       kind: of the vectors.
-      shape: heads, numbers of each, and how far these are apart in each of the arrays.
+      shape: heads, elements of each, and how far these are apart in each of the arrays.
 
     Returns:
       The heads that are left: none, or all.
@@ -85,13 +87,14 @@ def for_short(builder: ir.IRBuilder, kind: ir.Type, shape: Sequence[ir.Value], b
 
 
 def side_by_side(builder: ir.IRBuilder, at: ir.Value, kind: ir.Type, wide: int) -> list[ir.Value]:
-    """The places of so many vectors, one after the other."""
+    """Return the places of so many vectors, one after the other."""
     lanes = kind.count if isinstance(kind, ir.VectorType) else 1
     return [builder.add(at, WORD(part * lanes)) for part in range(wide)]
 
 
 def ending(builder: ir.IRBuilder, at: ir.Value, count: ir.Value, kind: ir.Type) -> tuple[ir.Value, ir.Type, Callable]:
-    """Of a vector that begins at `at`, or before so that it does not end after `count`: what `for_each` calls `body` with."""
+    """Return the arguments with which `for_each` calls `body`, for a vector that begins at `at`, or before so that it
+    does not end after `count`."""
     last = builder.sub(count, WORD(kind.count))
     place = builder.select(builder.icmp_signed(">", at, last), last, at)
 
@@ -117,12 +120,13 @@ def for_heads(builder: ir.IRBuilder, number: ir.Type, heads: ir.Value, body: Cal
 
 
 def heights(wide: int) -> tuple[int, ...]:
-    """Of tiles so many vectors wide: their sums fit a processor's registers, of which AVX-512 has twice as many as others, and so do the places of their rows."""
+    """Return the heights of tiles so many vectors wide: their sums fit a processor's registers, of which AVX-512 has
+    twice as many as others, and so do the places of their rows."""
     return (6, 4, 1) if wide > 1 else (8, 4, 1) if WIDE > 1 else (6, 4, 1)
 
 
 def tiles(builder: ir.IRBuilder, count: ir.Value, sizes: Sequence[int]) -> Iterator[tuple[ir.Value, int]]:
-    """Inside a loop for each of some tiles, largest first, `(place, size)`: as many of a size as fit are taken at a time."""
+    """Yield `(place, size)` inside a loop for each of some tiles, largest first: as many of a size as fit are taken at a time."""
     start = WORD(0)
     for size in sizes:
         left = builder.sub(count, start)

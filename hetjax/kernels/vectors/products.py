@@ -41,7 +41,7 @@ SIDE = 64  # rows and columns of a block that is prefetched, a power of two
 
 @intrinsic
 def dot(context: Any, x: Any, start: Any, y: Any, other: Any, count: Any) -> tuple[Any, Callable]:
-    """The sum of `x[start + i] * y[other + i]` over all `i < count`, in any order; arrays as of `add_scaled`."""
+    """Return the sum of `x[start + i] * y[other + i]` over all `i < count`, in any order; the arrays are as in `add_scaled`."""
 
     def build(context, builder, signature, args):
         number = context.get_value_type(x.dtype)
@@ -65,13 +65,13 @@ def dot(context: Any, x: Any, start: Any, y: Any, other: Any, count: Any) -> tup
 def dots(
     context: Any, out: Any, at: Any, x: Any, start: Any, y: Any, other: Any, shape: Any, ahead: Any
 ) -> tuple[Any, Callable]:
-    """`out[at + h] = sum of x[start + h step + i] * y[other + h other_step + i]` over all `i < count`, for all `h < heads`.
+    """Compute `out[at + h] = sum of x[start + h step + i] * y[other + h other_step + i]` over all `i < count`, for all `h < heads`.
 
     Arrays and sums are as of `dot`. Heads are taken `TOGETHER` at a time, which read `y` once if `other_step` is 0, unless several share a vector (`for_short`).
 
     Args:
       shape: `(heads, count, step, other_step)`.
-      ahead: the `other` of a later call. What that reads is prefetched here, a line for each vector that is multiplied: a processor has room for some two
+      ahead: the `other` of a later call. Its input is prefetched here, a line for each vector that is multiplied: a processor has room for some two
         dozen lines that it waits for, and stands still if it is asked for more at once.
     """
 
@@ -90,7 +90,7 @@ def dots(
         heads = for_short(builder, wide, (heads, count, step, other_step), short)
 
         def asked_by(head):
-            """Of heads that read the same the first alone asks for what is next."""
+            """Return the prefetched place. If heads read the same, only the first asks for what is next."""
             asks = builder.or_(builder.icmp_signed("==", head, WORD(0)), builder.icmp_signed("!=", other_step, WORD(0)))
             return builder.select(asks, soon, two)
 
@@ -155,7 +155,7 @@ def dots(
 
 
 def _short_dots(builder, into, one, two, soon, count, wide, size):
-    """As `dots`, of heads of so many numbers, `count` altogether, as `for_short` has them."""
+    """Compute `dots` for heads of so many elements, `count` altogether, as in `for_short`."""
     with cgutils.for_range_slice(builder, WORD(0), count, WORD(wide.count)) as (i, _):
         at, *_ = ending(builder, i, count, wide)
         prefetch_line(builder, builder.gep(soon, [i]))
@@ -169,7 +169,8 @@ def _short_dots(builder, into, one, two, soon, count, wide, size):
 def add_products(
     context: Any, out: Any, to: Any, x: Any, start: Any, y: Any, other: Any, shape: Any, ahead: Any
 ) -> tuple[Any, Callable]:
-    """`out[to + i step + j] += sum over r < count of x[start + i x_row + r x_step] * y[other + r y_step + j]`, all `i < rows`, `j < columns`.
+    """Compute `out[to + i step + j] += sum over r < count of x[start + i x_row + r x_step] * y[other + r y_step + j]`,
+    all `i < rows`, `j < columns`.
 
     A product of matrices, of which the first may lie either way; sums are in the order of r, whatever is added together.
 

@@ -30,7 +30,7 @@ cgutils, _ = numba_parts()
 
 @intrinsic
 def clear(context: Any, x: Any, start: Any, count: Any) -> tuple[Any, Callable]:
-    """`x[start + i] = 0` for all `i < count`; an array in C order, as if it had one dimension."""
+    """Set `x[start + i] = 0` for all `i < count`; an array in C order, as if it had one dimension."""
 
     def build(context, builder, signature, args):
         number, into = context.get_value_type(x.dtype), start_of(context, builder, signature, args, 0, 1)
@@ -46,7 +46,7 @@ def clear(context: Any, x: Any, start: Any, count: Any) -> tuple[Any, Callable]:
 
 @intrinsic
 def copy(context: Any, out: Any, to: Any, x: Any, start: Any, count: Any) -> tuple[Any, Callable]:
-    """`out[to + i] = x[start + i]` for all `i < count`; arrays in C order, as if they had one dimension, that do not overlap."""
+    """Copy `out[to + i] = x[start + i]` for all `i < count`; arrays in C order, as if they had one dimension, that do not overlap."""
 
     def build(context, builder, signature, args):
         into, given = (
@@ -63,7 +63,7 @@ def copy(context: Any, out: Any, to: Any, x: Any, start: Any, count: Any) -> tup
 
 @intrinsic
 def add_scaled(context: Any, out: Any, to: Any, scale: Any, x: Any, start: Any, count: Any) -> tuple[Any, Callable]:
-    """`out[to + i] += scale * x[start + i]` for all `i < count`; arrays in C order, as if they had one dimension."""
+    """Add `out[to + i] += scale * x[start + i]` for all `i < count`; arrays in C order, as if they had one dimension."""
 
     def build(context, builder, signature, args):
         number, scale = context.get_value_type(out.dtype), cast(context, builder, signature, args, 2, out.dtype)
@@ -88,7 +88,8 @@ def add_scaled(context: Any, out: Any, to: Any, scale: Any, x: Any, start: Any, 
 def add_rows(
     context: Any, out: Any, to: Any, weights: Any, places: Any, edges: Any, x: Any, shape: Any
 ) -> tuple[Any, Callable]:
-    """`out[to + h step + i] += sum of weights[e, h] * x[u row + h other_step + i]` over some edges e that point at u, for all `i < count`.
+    """Add `out[to + h step + i] += sum of weights[e, h] * x[u row + h other_step + i]` over some edges e that point at
+    u, for all `i < count`.
 
     Args:
       weights: `[edges, heads]`; of edge e those at `places[e]`, unless `places` is None. None: 1 each.
@@ -128,7 +129,7 @@ def add_rows(
             return builder.gep(factors, [builder.add(builder.mul(place, all_heads), head)])
 
         def add_short(size):
-            """Of heads of so many numbers, as `for_short` has them."""
+            """Add the rows of heads of so many elements, as in `for_short`."""
 
             def add(at, wide, new):
                 beside = side_by_side(builder, at, longest, wide)

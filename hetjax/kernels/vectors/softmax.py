@@ -33,7 +33,7 @@ CEPHES = 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6
 def bend(
     context: Any, logits: Any, x: Any, ids: Any, offsets: Any, slope: Any, largest: Any, shape: Any
 ) -> tuple[Any, Callable]:
-    """`logits[e, h] = LeakyReLU(x[u, h] + offsets[t, h])` of the edges e from u into t, and `largest[t, h]` the largest of them.
+    """Compute `logits[e, h] = LeakyReLU(x[u, h] + offsets[t, h])` of the edges e from u into t, and `largest[t, h]`, the largest of them.
 
     Args:
       x: `[rows, heads]`, of which u is `ids[e]`; without `ids` it is e.
@@ -74,7 +74,7 @@ def bend(
 
 @intrinsic
 def shift(context: Any, weights: Any, logits: Any, largest: Any, shape: Any) -> tuple[Any, Callable]:
-    """`weights[e, h] = logits[e, h] - largest[t, h]` of the edges e into t, which is taken as 0 if it is minus infinity.
+    """Compute `weights[e, h] = logits[e, h] - largest[t, h]` of the edges e into t; `largest` is taken as 0 if it is minus infinity.
 
     Args:
       shape: as of `bend`.
@@ -102,7 +102,7 @@ def shift(context: Any, weights: Any, logits: Any, largest: Any, shape: Any) -> 
 
 @intrinsic
 def total_weights(context: Any, total: Any, weights: Any, shape: Any) -> tuple[Any, Callable]:
-    """`total[t, h]`, the sum of `weights[e, h]` over the edges e into t, in their order.
+    """Compute `total[t, h]`, the sum of `weights[e, h]` over the edges e into t, in their order.
 
     Args:
       shape: as of `bend`.
@@ -131,7 +131,7 @@ def total_weights(context: Any, total: Any, weights: Any, shape: Any) -> tuple[A
 def unbend(
     context: Any, change: Any, weights: Any, logits: Any, more: Any, slope: Any, shape: Any
 ) -> tuple[Any, Callable]:
-    """`change[e, h]`, the gradient of a weight's numerator, becomes that of the logit, of the edges e into t.
+    """Turn `change[e, h]`, the gradient of a weight's numerator, into that of the logit, for the edges e into t.
 
     It is multiplied by the weight once `more[t, h]` is added, and by the slope where the logit is below zero.
 
@@ -163,9 +163,9 @@ def unbend(
 
 @intrinsic
 def exponentials(context: Any, x: Any, start: Any, count: Any) -> tuple[Any, Callable]:
-    """`x[start + i] = exp(x[start + i])` for all `i < count`, of numbers that are at most 0; float64 as the C library does.
+    """Compute `x[start + i] = exp(x[start + i])` for all `i < count`, for values that are at most 0; float64 as the C library does.
 
-    Of float32 by the polynomial of Moshier's Cephes, with an error of some units in the last place, and zero below `LEAST`.
+    For float32 it is the polynomial of Moshier's Cephes, with an error of some units in the last place, and zero below `LEAST`.
     """
 
     def build(context, builder, signature, args):
@@ -191,7 +191,8 @@ def exponentials(context: Any, x: Any, start: Any, count: Any) -> tuple[Any, Cal
 
 
 def _exponential(builder, x, kind):
-    """Of a float32 at most 0, or a vector of them: `2 ** n` times the exponential of what is left, at most `log(2) / 2`."""
+    """Return the exponential of a float32 at most 0, or of a vector of them: `2 ** n` times the exponential of what is
+    left, at most `log(2) / 2`."""
     whole = ir.VectorType(INT32, kind.count) if isinstance(kind, ir.VectorType) else INT32
 
     def multiply_add(one, other, more):

@@ -1,4 +1,4 @@
-"""Sums of vectors: of products, beside what is there already, and of a vector's own numbers."""
+"""Sums of vectors: of products, added to existing sums, and of a vector's own elements."""
 
 from collections.abc import Callable, Sequence
 
@@ -20,7 +20,7 @@ def add_product(
 def add_multiples(
     builder: ir.IRBuilder, totals: Sequence[ir.Value], scale: ir.Value, vectors: Sequence[ir.Value]
 ) -> None:
-    """Add vectors, or numbers, times one number to as many sums."""
+    """Add vectors, or scalars, times one scalar to as many sums."""
     kind = vectors[0].type
     scale = scale if kind == scale.type else spread(builder, scale, kind)
     for total, vector in zip(totals, vectors):
@@ -36,7 +36,7 @@ def add_to(
     kind: ir.Type,
     new: Callable,
 ) -> None:
-    """Add sums to what is there already."""
+    """Add sums to existing values."""
     for where, total in zip(places, totals):
         place = pointer_at(builder, into, builder.add(start, where), kind)
         before = load(builder, place)
@@ -45,12 +45,12 @@ def add_to(
 
 
 def totals_of(builder: ir.IRBuilder, vectors: Sequence[ir.Value]) -> ir.Value:
-    """The sums of vectors, as many as a power of two, as one vector: two at a time share what is added."""
+    """Return the sums of vectors, as many as a power of two, as one vector: two at a time share what is added."""
     count = vectors[0].type.count
     pieces = 1  # that a vector holds, of as many vectors as were given
 
     def halves(one, other, parts):
-        """The first halves of all parts of both, and the second."""
+        """Yield the first halves of all parts of both, and the second."""
         size = one.type.count // parts
         for first in (0, size // 2):
             yield _shuffled(
@@ -76,7 +76,7 @@ def totals_of(builder: ir.IRBuilder, vectors: Sequence[ir.Value]) -> ir.Value:
 
 
 def totals_of_parts(builder: ir.IRBuilder, vector: ir.Value, size: int) -> ir.Value:
-    """The sums of a vector's parts of so many numbers each, a power of two, as a vector; as a number, if there is one part."""
+    """Return the sums of a vector's parts of so many elements each, a power of two, as a vector; as a scalar, if there is one part."""
     lanes = range(vector.type.count)
     step = size
     while step > 1:
@@ -89,7 +89,7 @@ def totals_of_parts(builder: ir.IRBuilder, vector: ir.Value, size: int) -> ir.Va
 
 
 def repeated(builder: ir.IRBuilder, pointer: ir.Value, kind: ir.Type, size: int) -> ir.Value:
-    """As `numpy.repeat(numbers, size)`, a vector: of as many numbers in memory as are in it by that, a power of two."""
+    """Return `numpy.repeat(numbers, size)` as a vector, from as many values in memory as the vector has; `size` is a power of two."""
     if size == kind.count:
         return spread(builder, builder.load(pointer), kind)
     few = load(builder, pointer_at(builder, pointer, WORD(0), ir.VectorType(kind.element, kind.count // size)))
@@ -102,7 +102,7 @@ def _shuffled(builder, one, other, lanes):
 
 
 def total_of(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
-    """The sum of a vector's numbers: its halves are added, and theirs, and so on."""
+    """Return the sum of a vector's elements: its halves are added, and theirs, and so on."""
     count = vector.type.count
     while count > 1:
         count //= 2
