@@ -37,7 +37,7 @@ class Shown(NamedTuple):
 
     @property
     def chosen_higher(self) -> bool:
-        """True if more is better of the metric that the epoch was chosen by."""
+        """True if a higher value of the metric that the epoch was chosen by is better."""
         return self.metrics[self.chosen_by].higher
 
     def words(self, summary: Mapping[str, Any], split: str = "test") -> str:
