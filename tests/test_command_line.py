@@ -620,7 +620,7 @@ def test_predictions_are_those_that_the_summary_counts(full_run, graph_store, tm
     assert done.returncode == 0 and "int32 [40], in the order of the graph's nodes of type 'paper'" in done.stdout, (
         done.stderr
     )
-    assert list(restored.restore(workdir).costs) == restored.best_checkpoint(workdir)[1]["costs"]
+    assert list(restored.restore(workdir).model.costs.orders) == restored.best_checkpoint(workdir)[1]["costs"]
     graph, summary = store.open(graph_store), json.loads((workdir / "summary.json").read_text())
     found, test = np.load(tmp_path / "classes.npy"), graph.splits["test"]
     assert np.mean(found[test] == graph.labels[test]) == summary["test_accuracy"]

@@ -132,7 +132,9 @@ def records(run) -> list[dict]:
 
 def errors_of(log: str) -> list[str]:
     return [
-        line for line in log.splitlines() if not line.startswith(("graph: ", "no baselines: ", "no option ", "epoch "))
+        line
+        for line in log.splitlines()
+        if not line.startswith(("graph: ", "labels of ", "no baselines: ", "no option ", "epoch "))
     ]
 
 

@@ -66,7 +66,7 @@ def test_names_of_other_libraries_are_answered_in_a_file(tmp_path):
 
 
 def test_every_other_name_is_of_an_option_that_there_is():
-    sections = SECTIONS | owners.sections(owners.READER) | owners.sections(owners.MODEL)
+    sections = SECTIONS | owners.chooser_sections()
     full = {f"{section}.{key}" for section, keys in sections.items() for key in keys.__dataclass_fields__} | {"workdir"}
     assert set(option_names.EQUAL) <= full
     others = [name for names in option_names.EQUAL.values() for name in names]

@@ -593,7 +593,8 @@ def test_options_of_a_file_are_given_too_and_the_same_command_goes_on(tmp_path, 
     command = [*read, "--config", str(tmp_path / "c.yaml"), "--train.patience=5"]
     main(command)
     first = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
-    kept = {"epochs": 2, "class_weights": "balanced", "patience": 5, "stacking": True}
+    kept = {"epochs": 2, "patience": 5, "stacking": True}
+    assert first["node_classification"]["class_weights"] == "balanced"
     assert first["train"] | kept == first["train"] and first["model"]["hidden"] == 8
     assert first["model"]["norm"] == "layer" and first["sampling"]["mode"] == "full"
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())

@@ -160,7 +160,7 @@ def test_classes_that_are_called_otherwise_are_refused(first):
         graph, names=dataclasses.replace(graph.names, classes=hetjax.graph.names.Ids(["late", "early"]))
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(warm, "load", lambda data: turned)
+        patch.setattr(warm, "load", lambda data, target: turned)
         with pytest.raises(InputError, match="class 0 is 'early' there != 'late'"):
             warm.warm_start(config, trainer)
 

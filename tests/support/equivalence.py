@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from typing import Any, NamedTuple
 from unittest import mock
 
@@ -364,10 +365,14 @@ def initial(trainer, wide: bool):
     return jax.tree.map(lambda leaf: leaf.astype(float) if wide and leaf.dtype == jnp.float32 else leaf, state)
 
 
+OF_TASK = {key.name for options in owners.sections(owners.TASK).values() for key in fields(options)}
+
+
 def setting(graph, mode, mesh, model, train) -> Config:
-    """A configuration; of `train` the key `placement` is of the cache, `fanout`, `batch_size` and `threads` of the sampling, `options` of the strategy."""
+    """A configuration; of `train` the key `placement` is of the cache, `task` and its options are of the task, `fanout`, `batch_size` and `threads` of the sampling, `options` of the strategy."""
     train = dict(train)
-    options, task = train.pop("options", {}), Task(train.pop("task", Task.name))
+    options, of_task = train.pop("options", {}), {name: train.pop(name) for name in OF_TASK & train.keys()}
+    task = owners.made_task(train.pop("task", Task.name), **of_task)
     sizes = {"fanout": (3, 2), "batch_size": 9, "threads": 0}
     return Config(
         cache=Cache(placement=tuple(train.pop("placement", ()))),
