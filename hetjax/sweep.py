@@ -26,7 +26,6 @@ from hetjax.options.config import Config, as_dict
 from hetjax.system import durable, files, yaml_file
 from hetjax.system.errors import InputError, reading, short
 from hetjax.system.logs import hides_bar, log
-from hetjax.tasks.shown import of_summary
 from hetjax.training import run_options
 
 LONGEST_NAME, MOST_RUNS = 80, 10_000
@@ -76,6 +75,8 @@ def main(arguments: Sequence[str]) -> None:
     options, file = instances[""], given["config"]
     runs = list(grid(options))
     configs = [run_options.read(run.arguments(file)).config for run in runs]  # all, before any is trained
+    from hetjax.tasks.shown import of_summary  # which imports jax
+
     out = Path(options.out)
     rows, lower = [], False
     for run, config in tqdm(list(zip(runs, configs)), unit="run", desc="search", disable=hides_bar()):

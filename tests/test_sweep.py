@@ -118,3 +118,12 @@ def test_values_may_be_lists_and_folders_are_apart():
     )
     with pytest.raises(InputError, match="over 10000 runs"):
         list(sweep.grid(sweep.Options("a.b=" + ",".join(map(str, range(6000))), 2)))
+
+
+def test_the_lowest_is_first_where_less_is_better():
+    rows = [
+        {"model.hidden": value, "seed": 0, "metric": "rmse", "validation": score, "epoch": 1, "seconds": 1.0}
+        for value, score in (("8", 9.0), ("16", 1.0))
+    ]
+    assert [one["model.hidden"] for one in sweep.ranked(rows, lower=True)] == ["16", "8"]
+    assert [one["model.hidden"] for one in sweep.ranked(rows)] == ["8", "16"]
