@@ -214,9 +214,9 @@ def test_a_column_that_is_added_to_a_store_leaves_its_runs_as_they_are(tmp_path)
 
 
 def test_graphs_of_metapaths_and_label_inputs_are_right():
-    given = graph()
-    check(along_metapaths(given, 1))
-    check(with_labels(given))
+    for made in (along_metapaths(graph(), 1), with_labels(graph())):
+        check(made)  # which raises where a column is of no type
+        assert made.label_name == "label" and not made.columns
 
 
 def test_an_option_of_a_task_that_is_not_named_is_of_the_default_one():

@@ -2,7 +2,7 @@
 
 import reprlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
@@ -62,6 +62,11 @@ class Column:
 def column_type(name: str) -> str:
     """Return the node type of a column's name, `TYPE.NAME`."""
     return name.rpartition(".")[0]
+
+
+def schema_of(schema: Schema, name: str, classes: int) -> Schema:
+    """Return the schema of a graph whose labels are those of the column `name`."""
+    return replace(schema, target=column_type(name), classes=classes)
 
 
 def check_name(name: str, schema: Schema, where: str) -> None:

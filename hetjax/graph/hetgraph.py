@@ -17,6 +17,7 @@ from hetjax.graph.columns import (
     check_values,
     checked,
     column_type,
+    schema_of,
 )
 from hetjax.graph.csc import CSC
 from hetjax.graph.names import Names
@@ -126,7 +127,7 @@ class HetGraph:
         column, node_type = self.columns[name], column_type(name)
         return replace(
             self,
-            schema=replace(self.schema, target=node_type, classes=column.classes),
+            schema=schema_of(self.schema, name, column.classes),
             labels=column.labels,
             splits=column.splits,
             names=replace(self.names, classes=column.names),
@@ -219,7 +220,7 @@ def build(
     for name, column in columns.items():
         check_name(name, schema, where)
         place, its_names = f"{where}: {name}", replace(names, classes=column.names)
-        its_schema = replace(schema, target=column_type(name), classes=column.classes)
+        its_schema = schema_of(schema, name, column.classes)
         its_names.check(its_schema, place)
         made[name] = checked(column, its_schema, place, its_names, NO_FILES)
     graph = HetGraph(schema, relations, features, own.labels, own.splits, names, label_name, made)

@@ -17,7 +17,7 @@ import numpy as np
 
 from hetjax.graph import names as naming
 from hetjax.graph import versioned
-from hetjax.graph.columns import SPLITS, Column, column_type
+from hetjax.graph.columns import SPLITS, Column, schema_of
 from hetjax.graph.csc import CSC, index_dtype
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.npy import load_array, map_array
@@ -200,7 +200,7 @@ def open(
     files = name_files(path)
     names = naming.read(path, description.schema, files)
     columns = {
-        name: _map_column(path, number, replace(schema, target=column_type(name), classes=about.classes), about, files)
+        name: _map_column(path, number, schema_of(schema, name, about.classes), about, files)
         for number, (name, about) in enumerate(description.columns.items())
     }
     opened = replace(schema, relations=tuple(csc))

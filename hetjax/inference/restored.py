@@ -152,8 +152,8 @@ def restore(
     plain = _plain(config, another, seen) if (Path(workdir) / stacking.FILE).exists() else seen
     stacked = stacking.saved(Path(workdir), trained.schema.classes, plain)
     if stacked and few and stacking.WALKED in stacked.weights:
-        stacked, chosen = None, f"{chosen}; not stacked, as {few}; {_alone(trainer.task, progress['best'] or {})}"
-        log.warning("predictions are of the model alone, as %s; %s", few, _alone(trainer.task, progress["best"] or {}))
+        stacked, chosen = None, f"{chosen}; not stacked, as {few}"
+        log.warning(_alone(trainer.task, progress["best"] or {}))
     elif few and _reads_labels(config.data):
         chosen = f"{chosen}; no label is an input, as {few}"
     read_by = stacked.chosen if stacked else given.task.chosen(progress["best"] or {})
@@ -285,7 +285,7 @@ def _check_features(file: str, node_type: str, width: int | None, trained: int |
 def _alone(task: Task, best: Mapping[str, Any]) -> str:
     """Return the quality of the model without the stack on the validation nodes, in words."""
     metric = task.metrics[task.headline]
-    return f"the model alone has {metric.label} {metric.words(best.get(task.headline))} on the validation nodes"
+    return f"predictions are not stacked: the model alone has {metric.label} {metric.words(best.get(task.headline))} on the validation nodes"
 
 
 def best_state(workdir: Path, trainer: Trainer, seed: int, graph: str) -> tuple[Any, str, dict]:
