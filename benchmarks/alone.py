@@ -60,7 +60,7 @@ def evaluation(graph, config: Config, trainer, rounds: int) -> dict:
     nodes = sum(graph.schema.nodes.values())
     for _ in range(rounds + 1):
         started = time.perf_counter()
-        evaluator.embed(state.params, features, {evaluator.model.target: everyone})
+        evaluator.embed(state.params, features, {evaluator.model.roots[0]: everyone})
         times.append(time.perf_counter() - started)
     return {"per_second": nodes / float(np.median(times[1:])), "ms": 1000 * float(np.median(times[1:])), "nodes": nodes}
 

@@ -20,6 +20,10 @@ class Exchange:
         """Return the features that the model is given, `[rows, width]` per node type, from those that are on this device."""
         return x
 
+    def leave(self, x: Mapping[str, jax.Array]) -> Mapping[str, jax.Array]:
+        """Return the last embeddings among which the seeds of this device's examples are named, from those that it made; of the last layer alone."""
+        return x
+
     def total(self, product: jax.Array) -> jax.Array:
         """Return products that are linear in the embeddings below, `[rows, ...]`, from those of this device's columns."""
         return product

@@ -120,10 +120,10 @@ class Composed(PlainLayer):
 
 
 class Stack(nn.Module):
-    """A stack of layers, and a linear head from the target's embeddings to class logits, unless the last layer makes these.
+    """A stack of layers, and the head of a task, which makes outputs of the seeds' embeddings.
 
     Attributes:
-      layers: the first reads the nodes' features, the last makes embeddings of the target type alone.
+      layers: the first reads the nodes' features, the last makes embeddings of the root types alone.
       widths: of the features, per node type that is read, static or learnable.
       roots: the node types whose last embeddings the head reads.
       outputs: number of values that the head makes.
@@ -152,12 +152,6 @@ class Stack(nn.Module):
         """Apply the model as `flax.linen.Module.apply` does, with its cost model."""
         with using(self.costs):
             return super().apply(*args, **kwargs)
-
-    @property
-    def target(self) -> str:
-        """The only root type."""
-        (root,) = self.roots
-        return root
 
     @property
     def transforms(self) -> bool:
@@ -208,7 +202,7 @@ class Stack(nn.Module):
           x: `[rows, width]` per node type, the rows that the first block's edges point at.
           masks: of the step, in training; without them nothing is dropped.
           exchanges: one per layer, where devices share the work; without them every layer is computed here.
-          seeds: per root type the seeds' rows among the last block's targets, int32; of padding, which is out of range,
+          seeds: per root type the seeds' rows among the last block's targets, or what the exchange makes of these, int32; of padding, which is out of range,
             something is computed that nothing may read. None: all targets, in order.
           arrays: the task's, of the seeds' examples.
         """
@@ -225,6 +219,8 @@ class Stack(nn.Module):
         """Return the seeds' last embeddings, `[seeds, width]` per root type; arguments as of a call."""
         for depth, block in enumerate(blocks):
             x = self.embed(depth, block, x, masks, exchanges[depth] if exchanges else LOCAL)
+        if seeds is not None and exchanges:
+            x = exchanges[-1].leave(x)
         return read_seeds(x, self.roots, seeds)
 
     def embed(
@@ -256,17 +252,23 @@ class Stack(nn.Module):
         return {t: first.enter(t, rows) for t, rows in x.items()} if isinstance(first, Propagation) else x
 
     def conclude(
-        self, partial: Any, own: jax.Array | None, masks: NodeMasks | None = None, arrays: Any = None
+        self,
+        totals: Mapping[str, Any],
+        own: Mapping[str, jax.Array],
+        masks: Mapping[str, NodeMasks | None],
+        arrays: Any = None,
     ) -> jax.Array:
         """Return the outputs of the head from the seeds' combined partial aggregates of the last layer.
 
         Args:
-          partial: all combined.
-          own: the seeds' embeddings of the layer below; None will do unless the last layer reads its targets.
+          totals: all combined, per root type; a type may be absent if nothing is aggregated into it.
+          own: the seeds' embeddings of the layer below per root type; of width 0 if the last layer does not read its targets.
           masks: of the seeds, in training.
           arrays: the task's, of the seeds' examples.
         """
-        return self.read_out({self.target: finished(self.layers[-1], self.target, partial, own, masks)}, arrays)
+        last = self.layers[-1]
+        embeddings = {t: finished(last, t, totals.get(t), own[t], masks[t]) for t in self.roots}
+        return self.read_out(embeddings, arrays)
 
     def read_out(self, embeddings: Mapping[str, jax.Array], arrays: Any = None) -> jax.Array:
         """Return the outputs of the head from the seeds' last embeddings, `[examples, width]` per root type."""

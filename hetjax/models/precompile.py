@@ -1,7 +1,7 @@
 """Compilation of operations that a run on CPUs will call, while it does its earlier work: it takes longer than reading a small graph."""
 
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.kernels import adamw, folded_attention_kernels, native, orders
@@ -47,7 +47,7 @@ def before_multiplying(sparse: Container[str]) -> None:
         native.expect(sum_at, sum_at_back)
 
 
-def before_evaluating(model: Stack, graph: HetGraph, nodes: int, sparse: Container[str] = ()) -> None:
+def before_evaluating(model: Stack, graph: HetGraph, nodes: Mapping[str, int], sparse: Container[str] = ()) -> None:
     """Compile the attention of R-GAT and HGT that aggregates first, if evaluation has some: without a backward pass it
     costs less more often than in training.
 
@@ -55,13 +55,13 @@ def before_evaluating(model: Stack, graph: HetGraph, nodes: int, sparse: Contain
     determine, for example those for relations that are aggregated together, are compiled when they are called.
 
     Args:
-      nodes: of the target type, that are evaluated after an epoch.
+      nodes: the number of nodes that are evaluated after an epoch, per root type.
       sparse: types with features that are `SparseRows`, which are always multiplied first.
     """
     if native.taken():
         needed = graph.schema.layer_types(model.roots, len(model.layers), model.reads_own)[1:]
         parts = [1.0] * len(model.layers)  # of the nodes of those types that are evaluated
-        parts[-1] = nodes / graph.schema.nodes[model.target]
+        parts[-1] = sum(nodes.values()) / sum(graph.schema.nodes[t] for t in model.roots)
         given = [sparse] + [()] * (len(model.layers) - 1)
         with using(model.costs):
             needs_kernel = any(_folds_first(*at, graph) for at in zip(model.layers, needed, parts, given))

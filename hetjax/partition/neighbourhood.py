@@ -5,13 +5,14 @@ edges of a node that is. So a node that is trained has all of its neighbours; on
 Edges keep the weights of the whole graph, and nodes the loops that a model added.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from hetjax.graph.checks import check_csc
+from hetjax.graph.columns import SPLITS, UNLABELLED
 from hetjax.graph.csc import CSC, index_dtype
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.names import Names
@@ -27,8 +28,7 @@ class Subgraph(NamedTuple):
     """The subgraph that one partition has.
 
     Attributes:
-      graph: its nodes numbered from 0 in the order of their ids; `train` has the training nodes that it trains, the other splits
-        none.
+      graph: its nodes numbered from 0 in the order of their ids, without labels.
       nodes: per type the ids of its nodes in the whole graph, int32, rising.
       own: per type the places, among these, of the nodes that it owns, int32, rising.
     """
@@ -39,7 +39,12 @@ class Subgraph(NamedTuple):
 
 
 def subgraphs(
-    graph: HetGraph, owned: Owned, parts: Iterable[int], hops: int, divided: Divided | None = None
+    graph: HetGraph,
+    owned: Owned,
+    parts: Iterable[int],
+    hops: int,
+    divided: Divided | None = None,
+    seeds: Sequence[Mapping[str, np.ndarray]] = (),
 ) -> dict[int, Subgraph]:
     """Return the subgraphs of some partitions.
 
@@ -48,6 +53,7 @@ def subgraphs(
       hops: at least 1; with as many as a model has layers, it computes of the nodes that a partition trains what it computes in
         the whole graph.
       divided: where partitions were given nodes and rows of features already; None: they are sought in the graph.
+      seeds: per partition the ids per type of nodes whose neighbourhoods it needs as it needs those of the nodes that it owns.
 
     Raises:
       InputError: a pointer or id that is out of range, or partitions that are not those of `owned` and `hops`.
@@ -58,28 +64,43 @@ def subgraphs(
         )
     for relation, csc in graph.relations.items():
         check_csc(csc, relation, graph.schema)
-    return {part: _subgraph(graph, owned, part, hops, divided.content(part) if divided else None) for part in parts}
+    return {
+        part: _subgraph(
+            graph, owned, part, hops, divided.content(part) if divided else None, seeds[part] if seeds else {}
+        )
+        for part in parts
+    }
 
 
-def _subgraph(graph: HetGraph, owned: Owned, part: int, hops: int, content: PartitionContent | None) -> Subgraph:
+def _subgraph(
+    graph: HetGraph,
+    owned: Owned,
+    part: int,
+    hops: int,
+    content: PartitionContent | None,
+    seeds: Mapping[str, np.ndarray],
+) -> Subgraph:
     trained = {t: of == part for t, of in owned.owner.items()}
     if content and not all(np.array_equal(np.flatnonzero(trained[t]), ids) for t, ids in content.trained.items()):
         raise InputError(f"partition {part} of averaging.folder trains other nodes than the run that is resumed")
-    inner = trained
+    inner = {t: mask.copy() for t, mask in trained.items()}
+    for t, ids in seeds.items():
+        inner[t][ids] = True
     for _ in range(hops - 1):
         inner = _widened(graph, inner)
     if content:
         nodes = dict(content.nodes)
     else:
         nodes = {t: np.flatnonzero(mask).astype(np.int32) for t, mask in _widened(graph, inner).items()}
+    for t, ids in seeds.items():
+        if len(missing := np.setdiff1d(ids, nodes[t])):
+            raise InputError(
+                f"partition {part} has no {t!r} {missing[0]}, which an example of its own needs: averaging.folder holds only neighbourhoods of its own nodes"
+            )
     mapped_features = content.features if content else {}
     relations = {}
     for r, csc in graph.relations.items():
         relations[r] = _taken(csc, inner[r.source], inner[r.target], nodes[r.source], nodes[r.target])
-    target = graph.schema.target
-    train = graph.splits["train"]
-    splits = {"train": np.searchsorted(nodes[target], train[trained[target][train]]).astype(np.int32)}
-    splits |= {name: np.empty(0, np.int32) for name in graph.splits.keys() - splits.keys()}
     subgraph = replace(
         graph,
         schema=replace(graph.schema, nodes={t: len(ids) for t, ids in nodes.items()}),
@@ -88,8 +109,8 @@ def _subgraph(graph: HetGraph, owned: Owned, part: int, hops: int, content: Part
             t: mapped_features[t] if t in mapped_features else _rows(matrix, nodes[t])
             for t, matrix in graph.features.items()
         },
-        labels=_rows(graph.labels, nodes[target]),
-        splits=splits,
+        labels=np.full(len(nodes[graph.schema.target]), UNLABELLED, np.int32),
+        splits=dict.fromkeys(SPLITS, np.empty(0, np.int32)),
         names=Names(),
         columns={},
     )

@@ -108,11 +108,13 @@ class Sample(NamedTuple):
       blocks: one per layer, the first layer's (the outermost hop) first.
       inputs: int32 node ids per node type whose features the first layer needs row by row.
       rows: per layer and node type, the number of source rows.
+      seeds: the ids of the last layer's targets per root type.
     """
 
     blocks: tuple[Block, ...]
     inputs: Mapping[str, np.ndarray]
     rows: tuple[Mapping[str, int], ...]
+    seeds: Mapping[str, np.ndarray] = {}
 
 
 class Batch(NamedTuple):
@@ -122,8 +124,8 @@ class Batch(NamedTuple):
       blocks: one per layer, the first layer's (the outermost hop) first.
       inputs: int32 node ids per node type, none negative, whose feature rows are to be gathered for the first layer; a type that is
         absent is read in place, its edges pointing at rows of the whole feature matrix, or is in `rows`.
-      seeds: per root type int32 `[B]`, the rows of the last layer's embeddings that the task reads.
-      arrays: the task's, a pytree of arrays `[B, ...]`; of padding they are zeros.
+      seeds: per root type int32 `[seeds]`, the rows of the last layer's embeddings that the task reads.
+      arrays: the task's, a pytree of arrays `[B, ...]`, of `B` examples; of padding they are zeros.
       rows: `[rows, width]` that the first layer reads, of node types whose static features do not live on the device.
     """
 

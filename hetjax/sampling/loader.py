@@ -3,7 +3,7 @@
 import itertools
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
@@ -27,7 +27,7 @@ class Drawn(NamedTuple):
 
     Attributes:
       batch: on the device, or devices.
-      nodes: number of its seeds.
+      nodes: number of its examples.
       capacities: those when this batch was padded; a resumed run starts from them, because results depend on shapes
         in their last bits.
       seconds: time to sample, pad and send it, in the threads that did.
@@ -53,17 +53,30 @@ class Examples(Protocol):
     def weight(self, arrays: Any) -> Any:
         """Return the sum of the weights of the examples that have these arrays."""
 
+    def node_values(self, examples: np.ndarray, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return the value of a node of each example, of values per node type."""
+
+
+def by_owner(task: Examples, examples: np.ndarray, owner: Mapping[str, np.ndarray], parts: int) -> list[np.ndarray]:
+    """Return the examples of each of so many parts: those of which it owns the node that the task names, in their order.
+
+    Args:
+      owner: the part of every node, `[nodes]` per node type.
+    """
+    parts_of = task.node_values(examples, owner)
+    return [examples[parts_of == part] for part in range(parts)]
+
 
 class Batches:
-    """Batches of seed nodes, sampled before they are used; subclasses say how one is sampled and put on the devices.
+    """Batches of examples, sampled before they are used; subclasses say how one is sampled and put on the devices.
 
-    An epoch's order of the seeds and every sampled neighbour are pure functions of (seed, epoch, step), so an epoch can be
+    An epoch's order of the examples and every sampled neighbour are pure functions of (seed, epoch, step), so an epoch can be
     entered at any step, and threads may sample several batches at once. All else, what processes say to each other included, is done in one
     thread, batch by batch in their order. Of the whole graph there is one batch, which every epoch gives again.
 
     Args:
       graph: what is sampled.
-      task: whose training examples are the seeds.
+      task: whose training examples these are.
       regime: what a step sees.
       seed: of the order and of the neighbours.
       use: what the capacities are for; those of any other use are left out.
@@ -89,8 +102,8 @@ class Batches:
         elif not self.capacities.by_name:
             self._estimate()
 
-    def sample(self, seeds: np.ndarray, stream: tuple) -> Any:
-        """Sample what a batch of seeds depends on; `stream` is the purpose of the sampling. Several threads call it at once, in any order."""
+    def sample(self, examples: np.ndarray, stream: tuple) -> Any:
+        """Sample what a batch of examples depends on; `stream` is the purpose of the sampling. Several threads call it at once, in any order."""
         raise NotImplementedError
 
     def unite(self, sample: Any) -> Any:
@@ -105,7 +118,7 @@ class Batches:
         """Return the rows that a batch reads, or could read, of each cache, int32, of each distinct; by the caches' `features.Key`."""
         raise NotImplementedError
 
-    def send(self, seeds: np.ndarray, sample: Any) -> Any:
+    def send(self, examples: np.ndarray, sample: Any) -> Any:
         """Pad a sample to the capacities, which suffice, and put it on the devices."""
         raise NotImplementedError
 
@@ -117,11 +130,21 @@ class Batches:
         """Return the sum of the weights of some examples, by which the sum of their losses is divided."""
         return np.float32(self.task.weight(self.task.seeds(examples).arrays))
 
-    @property
-    def root(self) -> str:
-        """The one root type of the task."""
-        (root,) = self.task.roots
-        return root
+    def nodes(self, examples: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the seeds of some examples: distinct ids, int32 per root type."""
+        return {t: np.ascontiguousarray(ids, np.int32) for t, ids in self.task.seeds(examples).nodes.items()}
+
+    def measure_seeds(self, shares: Sequence[Mapping[str, np.ndarray]], size: int) -> Iterator[tuple[str, int, int]]:
+        """Yield the needs of the seeds of every share of a batch, of types of which one has more than `size`."""
+        for t in self.task.roots:
+            most = max(len(nodes[t]) for nodes in shares)
+            if most > size:
+                yield f"{self.use}/seeds/{t}", most, self.graph.schema.nodes[t]
+
+    def seed_rooms(self, size: int) -> dict[str, int]:
+        """Return the capacity of the seeds of a share of `size` examples, per root type: one for each example, or more if any share needed more."""
+        nodes, has = self.graph.schema.nodes, self.capacities.by_name
+        return {t: max(min(size, nodes[t]), has.get(f"{self.use}/seeds/{t}", 0)) for t in self.task.roots}
 
     def agree(self, needs: Needs) -> Needs:
         """Return the needs of all processes, given those of this one."""
@@ -181,33 +204,33 @@ class Batches:
         return draw.shuffle(draw.key(self.seed, epoch, "order"), self.train)
 
     def _sample(self, order: np.ndarray, epoch: int, step: int) -> tuple[np.ndarray, Any]:
-        """Return the seeds of a step and what they depend on, combined; to be called in the order of the steps."""
-        seeds, sample = self._own(order, epoch, step)
-        return seeds, self.unite(sample)
+        """Return the examples of a step and what they depend on, combined; to be called in the order of the steps."""
+        examples, sample = self._own(order, epoch, step)
+        return examples, self.unite(sample)
 
     def _own(self, order: np.ndarray, epoch: int, step: int) -> tuple[np.ndarray, Any]:
         size = self.regime.batch_size
-        seeds = order[step * size : (step + 1) * size]
-        return seeds, self.sample(seeds, (self.seed, epoch, step))
+        examples = order[step * size : (step + 1) * size]
+        return examples, self.sample(examples, (self.seed, epoch, step))
 
     def _timed(self, order: np.ndarray, epoch: int, step: int) -> tuple[np.ndarray, Any, float]:
-        """Return the seeds of a step, what they depend on in this process, and the seconds that it took to sample."""
+        """Return the examples of a step, what they depend on in this process, and the seconds that it took to sample."""
         started = time.perf_counter()
-        seeds, sample = self._own(order, epoch, step)
-        return seeds, sample, time.perf_counter() - started
+        examples, sample = self._own(order, epoch, step)
+        return examples, sample, time.perf_counter() - started
 
     def _finish(self, drawn: "Future[tuple[np.ndarray, Any, float]]") -> Drawn:
         return self._sent(*drawn.result())
 
-    def _sent(self, seeds: np.ndarray, sample: Any, seconds: float) -> Drawn:
+    def _sent(self, examples: np.ndarray, sample: Any, seconds: float) -> Drawn:
         """Return the batch of a sample, on the devices."""
         started = time.perf_counter()
         sample = self.unite(sample)
         needs = {name: need for name, need in self._needs([sample]).items() if max(need[0]) > self._has(name)}
         self.fit(self.agree(needs))
-        batch = self.send(seeds, sample)
+        batch = self.send(examples, sample)
         seconds += time.perf_counter() - started
-        return Drawn(batch, len(seeds), dict(self.capacities.by_name), seconds)
+        return Drawn(batch, len(examples), dict(self.capacities.by_name), seconds)
 
     def _has(self, name: str) -> int:
         return self.capacities.by_name.get(name, -1)

@@ -25,12 +25,14 @@ class Role(NamedTuple):
     Attributes:
       nodes: distinct ids per node type.
       relations: whose edges are sampled, for the nodes of their target types.
-      selves: whether the block is to say where the nodes' own embeddings are among the sources.
+      selves: the types for which the block is to say where the nodes' own embeddings are among the sources; None: all.
+      named: the types whose nodes the block is to name, whatever else the sampler names.
     """
 
     nodes: Mapping[str, np.ndarray]
     relations: Sequence[Relation]
-    selves: bool = True
+    selves: "Container[str] | None" = None
+    named: Container[str] = ()
 
 
 class Sampler:
@@ -73,7 +75,8 @@ class Sampler:
         Raises:
           InputError: a pointer or id of the graph that is out of range, or more edges than int32 counts.
         """
-        frontier = {node_type: np.ascontiguousarray(ids, np.int32) for node_type, ids in seeds.items()}
+        targets = {node_type: np.ascontiguousarray(ids, np.int32) for node_type, ids in seeds.items()}
+        frontier = targets
         blocks: list[Block] = []
         rows: list[dict[str, int]] = []
         for hop, fanout in enumerate(fanouts, start=1):
@@ -84,7 +87,7 @@ class Sampler:
             rows.insert(0, {node_type: len(ids) for node_type, ids in frontier.items()})
         if self.named:
             blocks[0] = blocks[0]._replace(sources=frontier)
-        return Sample(tuple(blocks), frontier, tuple(rows))
+        return Sample(tuple(blocks), frontier, tuple(rows), targets)
 
     def hop(
         self,
@@ -116,7 +119,10 @@ class Sampler:
             for r in relations
         ]
         sampled = self.edge_sampler.sample(requests, fanout)
-        selves = [{t: self._self_ids(ids) for t, ids in role.nodes.items()} if role.selves else {} for role in roles]
+        selves = [
+            {t: self._self_ids(ids) for t, ids in role.nodes.items() if role.selves is None or t in role.selves}
+            for role in roles
+        ]
         met = [(t, ids) for nodes in selves for t, ids in nodes.items() if self.reads_own]
         met += [(one.relation.source, edges.indices) for one, edges in zip(requests, sampled)]
         below = self.numbering.number([(t, ids) for t, ids in met if t not in read_by_id])
@@ -125,7 +131,7 @@ class Sampler:
         sources = [len(below[one.relation.source]) if turns else None for one, turns in zip(requests, turned)]
         adjacencies = iter(grouped(sampled, sources))
         blocks = [
-            Block({r.key: next(adjacencies) for r in relations}, rows, role.nodes if self.named else {})
+            Block({r.key: next(adjacencies) for r in relations}, rows, self._named(role))
             for role, relations, rows in zip(roles, into, selves)
         ]
         return blocks, below
@@ -133,6 +139,9 @@ class Sampler:
     def _self_ids(self, ids: np.ndarray) -> np.ndarray:
         """Return ids that are to be numbered, or what blocks say where targets are no sources."""
         return np.array(ids, np.int32) if self.reads_own else np.full(len(ids), NO_NODE)
+
+    def _named(self, role: Role) -> dict[str, np.ndarray]:
+        return {t: ids for t, ids in role.nodes.items() if self.named or t in role.named}
 
     def _name(self, relation: Relation) -> str:
         """Return the name by which a relation is sampled: pieces are sampled as the whole relation is."""

@@ -90,7 +90,7 @@ class Chunks:
         in_place = {source: x[source] for source in read_types & self.sampler.read_by_id}
         size = max((stop - start for start, stop in ranges), default=0)
         for start, stop in (ranges[number] for number in share(len(ranges))):
-            role = Role({node_type: nodes[start:stop]}, relations, selves)
+            role = Role({node_type: nodes[start:stop]}, relations, None if selves else ())
             (block,), ids = self.sampler.hop((role,), ALL, (), True, False)
             sample = Sample((block,), ids, ({t: len(source_ids) for t, source_ids in ids.items()},))
             (block,), padded = pad_sample(capacities, node_type, sample, {node_type: size}, self.graph)

@@ -87,7 +87,8 @@ class Trainer(NamedTuple):
 
     def weights(self, seed: Array) -> TrainState:
         """Return the state of `init` without any table."""
-        params = self.model.init(self.keys(seed)[0], *smallest_input(self.model, self.widths))
+        blocks, features = smallest_input(self.model, self.widths)
+        params = self.model.init(self.keys(seed)[0], blocks, features, arrays=smallest_arrays(self.task))
         return TrainState(jnp.int32(0), params, self.optimizer.init(params), {})
 
     def masks(self, seed: Array, step: Array) -> Masks | None:
@@ -220,6 +221,12 @@ def squares(tree: Any) -> jax.Array:
 def smallest_adjacency() -> Adjacency:
     """Return an adjacency of one target with one edge: enough to shape every weight."""
     return Adjacency(np.array([0, 1], np.int32), np.zeros(1, np.int32))
+
+
+def smallest_arrays(task: Task) -> Any:
+    """Return the arrays of one example that is padding: enough to shape every weight of a head."""
+    arrays = task.seeds(np.zeros(0, np.int32)).arrays
+    return jax.tree.map(lambda leaf: np.zeros((1, *leaf.shape[1:]), leaf.dtype), arrays)
 
 
 def smallest_input(model: Stack, widths: Mapping[str, int]) -> tuple[tuple[Block, ...], dict[str, jax.Array]]:

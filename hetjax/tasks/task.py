@@ -30,9 +30,10 @@ class Seeds(NamedTuple):
     """The seeds of some examples, as engines are given them.
 
     Attributes:
-      nodes: the distinct ids of the nodes whose embeddings the examples need, int32 per root type.
-      arrays: a pytree of arrays `[examples, ...]`, row `i` of every leaf about example `i`. Engines pad it with rows of zeros,
-        divide it among devices as they divide the seeds, and never look into it.
+      nodes: the distinct ids of the nodes whose embeddings the examples need, int32 per root type; every root type is there.
+      arrays: a pytree of arrays `[examples, ...]`, row `i` of every leaf about example `i`. Engines pad it with rows of zeros
+        and never look into it. It may name seeds by their positions in `nodes`: engines that divide examples among devices
+        call `seeds` for each share, and give a device the embeddings of the nodes of its own share in their order.
     """
 
     nodes: Mapping[str, np.ndarray]
@@ -52,9 +53,6 @@ OPTIONS = OF_CLASSES.union(*map(own_options, owners.sections(owners.TASK)))  # k
 
 class Task(ABC):
     """A prediction target on a graph, with its loss, metrics and outputs.
-
-    Every example of a task has one seed, a node of the one root type, and row `i` of its arrays lies where that node's
-    embedding does.
 
     Args:
       graph: the graph whose label column is predicted.
@@ -89,9 +87,20 @@ class Task(ABC):
 
     @property
     def root(self) -> str:
-        """The one root type."""
+        """The only root type, of a task whose examples are nodes of one type."""
         (root,) = self.roots
         return root
+
+    def node_values(self, examples: np.ndarray, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return for each example the value of one of its nodes, so that examples can be trained where that node is.
+
+        A task whose examples are nodes of one type need not override it.
+
+        Args:
+          examples: their numbers.
+          values: `[nodes]` per node type.
+        """
+        return values[self.root][self.seeds(examples).nodes[self.root]]
 
     @abstractmethod
     def examples(self, split: str) -> np.ndarray:
@@ -105,8 +114,8 @@ class Task(ABC):
     def head(self, linear: bool, normalised: bool = False) -> nn.Module:
         """Return the module that maps `(embeddings, arrays)` to outputs `[examples, outputs]`.
 
-        It is called with the embeddings of the seeds, `[examples, width]` per root type, and the arrays of `Seeds`, and has
-        to treat every example alone.
+        It is called with the embeddings of the seeds, `[seeds, width]` per root type, padded, and the arrays of `Seeds`, and has
+        to treat every example alone. Where every example has one seed, row `i` of both is about example `i`.
 
         Args:
           linear: whether it multiplies by a matrix; if not, the last layer made embeddings of the outputs' width.

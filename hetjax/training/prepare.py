@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
 from hetjax import models
 from hetjax.checkpoints import progress
@@ -126,9 +127,11 @@ def compile_ahead(engine: Engine, graph: HetGraph, whole: bool) -> None:
     Args:
       whole: whether a step is the whole graph.
     """
-    evaluated = evaluated_together(engine.setup.task, engine.setup.config.train.accuracy_nodes)
+    task = engine.setup.task
+    examples = np.unique(np.concatenate(evaluated_together(task, engine.setup.config.train.accuracy_nodes)))
+    nodes = {t: len(ids) for t, ids in task.seeds(examples).nodes.items()}
     sparse = engine.trainer.model.sparse(0, engine.given_features())
-    precompile.before_evaluating(engine.trainer.model, graph, sum(map(len, evaluated)), sparse)
+    precompile.before_evaluating(engine.trainer.model, graph, nodes, sparse)
     precompile.before_multiplying(() if whole else sparse)
 
 

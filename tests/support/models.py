@@ -16,13 +16,13 @@ def readout(graph):
 
 def evaluated(evaluator, params, features, ids):
     """The logits of some nodes of the one root type, by an `Evaluator`."""
-    embeddings = evaluator.embed(params, features, {evaluator.model.target: ids})
+    embeddings = evaluator.embed(params, features, {evaluator.model.roots[0]: ids})
     return ReadOut(evaluator.model)(params, embeddings, None)
 
 
 def in_chunks(engine, state, ids):
     """The logits of some nodes by one device, so many edges at a time."""
-    embeddings = Engine.embed(engine, state, {engine.trainer.model.target: ids})
+    embeddings = Engine.embed(engine, state, {engine.trainer.model.roots[0]: ids})
     return engine.read_out(engine.params(state), embeddings, None)
 
 

@@ -1,6 +1,7 @@
 """The strategy averaging: it chooses which partition trains which nodes, on its own subgraph, and how often the models are averaged."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from hetjax.partition.manifest import read_cut
 from hetjax.partition.neighbourhood import Subgraph, subgraphs
 from hetjax.partition.stream_cut import StreamCut, stream_cut
 from hetjax.processes.group import ProcessGroup
+from hetjax.sampling.loader import by_owner
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.averaging import declared
 from hetjax.sharding.averaging.average import Averages, shared_rows
@@ -67,10 +69,10 @@ class Averaging(declared.Averaging, Strategy):
         nodes = processes.broadcast("partition", dict(cut.nodes) if cut else {})
         kind = StreamCut if method in StreamCut.methods else EdgeCut
         made = kind(sizes(graph), nodes, parts, method, hops, setup.workload, reads_own)
-        train = seeds_of(graph, made)
+        train = list(map(len, training_examples(setup, made)))
         if 0 in train:
             raise InputError(
-                f"partition {train.index(0)} of {parts} (averaging.partitioning {method}) has none of the {sum(train)} training nodes: "
+                f"partition {train.index(0)} of {parts} (averaging.partitioning {method}) has none of the {sum(train)} training examples: "
                 "give fewer averaging.partitions, or another averaging.partitioning"
             )
         return made
@@ -88,27 +90,29 @@ class Averaging(declared.Averaging, Strategy):
     def engine(self, setup: Setup, partitioning: EdgeCut) -> AveragingEngine:
         config, graph, options = setup.config, setup.graph, self.options(setup.config)
         mesh = meshes.row(meshes.make(config.mesh.relation, config.mesh.data), 0)
-        train = seeds_of(graph, partitioning)
-        turns = Turns(tuple(regime_of(config, seeds).steps for seeds in train), mesh.size)
+        examples = training_examples(setup, partitioning)
+        train = list(map(len, examples))
+        turns = Turns(tuple(regime_of(config, count).steps for count in train), mesh.size)
         here = sorted(part for place in meshes.positions_here(mesh) for part in turns.of(place))
-        subs = subgraphs(graph, partitioning.owned, here, options.hops, self._divided(setup))
+        seeds = [setup.task.seeds(own).nodes for own in examples]
+        subs = subgraphs(graph, partitioning.owned, here, options.hops, self._divided(setup), seeds)
         members, seated = {}, len(train) == mesh.size
         for part, sub in subs.items():
-            members[part] = make_member(setup, sub, mesh.devices.flat[part % mesh.size])
+            members[part] = make_member(setup, sub, examples[part], mesh.devices.flat[part % mesh.size])
             if not seated:
                 members[part].leave()
         counts = copies(setup, subs)
-        shares = [seeds / sum(train) for seeds in train]
+        shares = [count / sum(train) for count in train]
         shared = {t: int((of > 1).sum()) for t, of in counts.items()}
         averages = Averages(mesh, shares, shared_rows(subs, counts), shared, options.moments)
         batches = AveragingBatches(setup, members, turns, seated)
-        about = described(setup.processes, subs)
+        about = described(setup.processes, subs, train)
         return AveragingEngine(setup, batches, partitioning, mesh, averages, options.every, about)
 
 
-def seeds_of(graph: HetGraph, cut: EdgeCut) -> list[int]:
-    """Return the number of training nodes of every partition."""
-    return np.bincount(cut.nodes[graph.schema.target][graph.splits["train"]], minlength=cut.parts).tolist()
+def training_examples(setup: Setup, cut: EdgeCut) -> list[np.ndarray]:
+    """Return the training examples of every partition: those whose node it owns."""
+    return by_owner(setup.task, setup.task.examples("train"), cut.nodes, cut.parts)
 
 
 def copies(setup: Setup, subs: dict[int, Subgraph]) -> dict[str, np.ndarray]:
@@ -123,15 +127,15 @@ def copies(setup: Setup, subs: dict[int, Subgraph]) -> dict[str, np.ndarray]:
     return dict(processes.broadcast("copies of all", total if processes.first else {}))
 
 
-def described(processes: ProcessGroup, subs: dict[int, Subgraph]) -> list[dict]:
-    """Return a description of every partition of all processes."""
+def described(processes: ProcessGroup, subs: dict[int, Subgraph], train: Sequence[int]) -> list[dict]:
+    """Return a description of every partition of all processes; `train` are the training examples of each."""
     mine = [
         {
             "part": part,
             "nodes": sum(sub.graph.schema.nodes.values()),
             "own_nodes": sum(map(len, sub.own.values())),
             "edges": sub.graph.edges,
-            "training_nodes": len(sub.graph.splits["train"]),
+            "training_examples": train[part],
         }
         for part, sub in subs.items()
     ]

@@ -15,7 +15,7 @@ from jax.sharding import Mesh
 from hetjax.cache.features import Key
 from hetjax.partition import EdgeCut
 from hetjax.sampling.blocks import NO_NODE, Batch, pad
-from hetjax.sampling.loader import Batches
+from hetjax.sampling.loader import Batches, by_owner
 from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.dependency.features import PartitionFeatures
 from hetjax.sharding.dependency.groups import Group, Groups
@@ -44,9 +44,17 @@ class DependencyBatch(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """A batch of exact sizes: the seeds of every partition and its share of every layer, and the pieces of each partition in every layer."""
+    """A batch of exact sizes.
 
-    seeds: Sequence[np.ndarray]
+    Attributes:
+      examples: the examples of every partition.
+      seeds: their seeds per root type.
+      layers: the share of every partition of every layer.
+      pieces: the pieces of each partition in every layer.
+    """
+
+    examples: Sequence[np.ndarray]
+    seeds: Sequence[Mapping[str, np.ndarray]]
     layers: Sequence[tuple[Share, ...]]
     pieces: Sequence[Sequence[Sequence[Piece]]]
 
@@ -91,29 +99,34 @@ class DependencyBatches(Batches):
         self.all: Parts | None = None  # of the whole graph, which is sampled once
         super().__init__(sampler.graph, setup.task, setup.regime, setup.config.train.seed, f"dependency_{cut.parts}")
 
-    def sample(self, seeds: np.ndarray, stream: tuple) -> Parts:
+    def sample(self, examples: np.ndarray, stream: tuple) -> Parts:
         if self.regime.whole and self.all:
             return self.all
-        target, regime = self.root, self.regime
+        regime = self.regime
+        divided_examples = by_owner(self.task, examples, self.owned.owner, self.owned.parts)
+        seeds = [self.nodes(own) for own in divided_examples]
         every = self.learnable if regime.whole else frozenset()  # as Adam steps along every row of the whole graph
-        layers = shares(self.sampler, self.owned, {target: seeds}, regime.fanouts, stream, self.keep, every)
+        layers = shares(self.sampler, self.owned, seeds, regime.fanouts, stream, self.keep, every)
         if regime.whole:
             self.groups = [_sending(groups, n, layers) for n, groups in enumerate(self.groups)]
         divided = zip(zip(*layers), self.groups, self.in_steps)
         pieces = [divide(of, groups, in_steps, self.graph) for of, groups, in_steps in divided]
-        parts = Parts(self.owned.split(target, seeds), layers, pieces)
+        parts = Parts(divided_examples, seeds, layers, pieces)
         if regime.whole:
             self.all = parts
         return parts
 
     def work(self, sample: Parts) -> list[Work]:
         """Return what partitions compute and send in a step, layer by layer."""
-        return work(self.graph, self.root, self.owned, sample.layers, sample.seeds)
+        return work(self.graph, self.owned, sample.layers, sample.seeds)
 
     def measure(self, sample: Parts) -> Iterator[tuple[str, int, int]]:
         """Return every capacity of the partition that needs most; differences between partitions say nothing about differences between batches."""
         whole = self.regime.whole
-        yield f"{self.use}/seeds", max(map(len, sample.seeds)), self.regime.batch_size
+        most_examples = max(map(len, sample.examples))
+        yield f"{self.use}/seeds", most_examples, self.regime.batch_size
+        for name, size, most in self.measure_seeds(sample.seeds, most_examples):
+            yield name, size, size if whole else most
         for depth, groups in enumerate(self.groups):
             shares = [layers[depth] for layers in sample.layers]
             for name, size, most in measure(self.use, depth, shares, sample.pieces[depth], groups, self.graph):
@@ -136,11 +149,11 @@ class DependencyBatches(Batches):
         """Return the rows of features that a partition reads on its own device, as it numbers its nodes."""
         return {t: self.owned.local[t][ids] for t, ids in sample.layers[part][0].here.items()}
 
-    def send(self, seeds: np.ndarray, sample: Parts) -> DependencyBatch:
+    def send(self, examples: np.ndarray, sample: Parts) -> DependencyBatch:
         rooms, done = self.rooms(sample), self.work(sample)
         self.done, self.sent = added(self.done, done) if self.done else done, self.sent + 1
         self.padded = [{name: plan.sent for name, plan in layer.schedules.items()} for layer in rooms]
-        padded = {part: self._pad(sample, rooms, part, self.weight(seeds)) for part in self.features.here}
+        padded = {part: self._pad(sample, rooms, part, self.weight(examples)) for part in self.features.here}
         requests = {t: {part: asked[t] for part, (_, asked) in padded.items()} for t in self.features.tables}
         return DependencyBatch(from_shards(self.mesh, [program for program, _ in padded.values()]), requests)
 
@@ -148,8 +161,9 @@ class DependencyBatches(Batches):
         self, sample: Parts, rooms: Sequence[Room], part: int, weight: np.float32
     ) -> tuple[SpmdBatch, dict[str, np.ndarray]]:
         """Return the input of a partition's program, and the rows that it requests of tables on the host."""
-        seeds, layers, size = sample.seeds[part], sample.layers[part], self.capacities.by_name[f"{self.use}/seeds"]
-        targets = [*(layer.here for layer in rooms[1:]), {self.root: size}]
+        layers, size = sample.layers[part], self.capacities.by_name[f"{self.use}/seeds"]
+        seed_rooms = self.seed_rooms(size)
+        targets = [*(layer.here for layer in rooms[1:]), seed_rooms]
         of_part = [pieces[part] for pieces in sample.pieces]
         made = [room.padded(*of, part, target) for room, of, target in zip(rooms, zip(layers, of_part), targets)]
         blocks = [block for block, _ in made]
@@ -160,8 +174,8 @@ class DependencyBatches(Batches):
         rows = {t: on_host(pad(ids, here[t], NO_NODE)) for t, ids in read.items()}
         static = self.features.rows(part, rows)
         inputs = {t: ids for t, ids in rows.items() if t not in self.learnable and t not in static}
-        seed_rows = {self.root: np.arange(size, dtype=np.int32)}
-        local = Batch(tuple(blocks), inputs, seed_rows, self.arrays(seeds, size), static)
+        seed_rows = {t: np.arange(room, dtype=np.int32) for t, room in seed_rooms.items()}
+        local = Batch(tuple(blocks), inputs, seed_rows, self.arrays(sample.examples[part], size), static)
         asked = {t: rows[t] for t in self.features.tables}
         numbers = {t: pad(np.arange(len(read[t]), dtype=np.int32), here[t], NO_NODE) for t in asked}
         learned = {t: ids for t, ids in rows.items() if t in self.learnable} | numbers

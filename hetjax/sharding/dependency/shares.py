@@ -87,7 +87,7 @@ class Share(NamedTuple):
 def shares(
     sampler: Sampler,
     owned: Owned,
-    seeds: Ids,
+    seeds: Sequence[Ids],
     fanouts: Sequence[int],
     stream: tuple,
     keep: Keep,
@@ -98,13 +98,13 @@ def shares(
     Args:
       sampler: the sampler of the whole graph.
       owned: the owner of each node.
-      seeds, fanouts, stream: as of `Sampler.sample`; a seed is computed by its master.
+      seeds: distinct ids per root type, for every partition; a partition computes the last embeddings of its own seeds, whoever owns them.
+      fanouts, stream: as of `Sampler.sample`.
       keep: the rows of others' nodes that partitions compute.
       every: types of which every row is at hand, in the order in which its master holds them, whether it is read or not.
     """
     layers: list[list[Share]] = []
-    divided_seeds = {t: owned.split(t, ids) for t, ids in seeds.items()}
-    targets = [{t: of[part] for t, of in divided_seeds.items()} for part in range(owned.parts)]
+    targets = [dict(own) for own in seeds]
     for hop, fanout in enumerate(fanouts, start=1):
         depth = len(fanouts) - hop
         drawn = [_drawn(sampler, nodes, fanout, (*stream, hop), not depth) for nodes in targets]

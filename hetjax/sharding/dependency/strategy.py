@@ -1,6 +1,7 @@
 """The strategy dependency: an edge-cut of the nodes, one choice for all processes, and the rows that partitions fetch from each other."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from hetjax.options.config import Config
 from hetjax.partition import EdgeCut, edge_cut
 from hetjax.partition.manifest import read_cut
 from hetjax.partition.owned import Owned
+from hetjax.sampling.loader import by_owner
 from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.dependency import declared
@@ -86,8 +88,13 @@ def sampler_of(setup: Setup) -> Sampler:
 
 def reading(setup: Setup, owned: Owned, names: Names, keep: Keep) -> list[tuple[Share, ...]]:
     """Return the shares of every partition in a step on all training nodes and all their neighbours."""
-    seeds, hops = setup.task.seeds(setup.task.examples("train")).nodes, (ALL,) * len(setup.regime.fanouts)
-    return shares(names, owned, seeds, hops, (0,), keep)
+    return shares(names, owned, training_seeds(setup, owned), (ALL,) * len(setup.regime.fanouts), (0,), keep)
+
+
+def training_seeds(setup: Setup, owned: Owned) -> list[Mapping[str, np.ndarray]]:
+    """Return the seeds of the training examples of every partition."""
+    task = setup.task
+    return [task.seeds(own).nodes for own in by_owner(task, task.examples("train"), owned.owner, owned.parts)]
 
 
 def message(setup: Setup, owned: Owned, names: Names) -> int:
@@ -120,11 +127,10 @@ def chosen(setup: Setup, owned: Owned, names: Names, prices: Prices) -> Keep:
     every = everything(setup)
     if prices.limit < np.inf:
         every = Copies(choose(graph, owned, layers, prices._replace(share=1.0), fanouts, own))
-    ((root, nodes),) = setup.task.seeds(setup.task.examples("train")).nodes.items()
-    seeds = owned.split(root, nodes)
+    seeds = training_seeds(setup, owned)
 
     def takes(keep: Keep) -> float:
-        return slowest(graph, work(graph, root, owned, reading(setup, owned, names, keep), seeds), prices, own=True)
+        return slowest(graph, work(graph, owned, reading(setup, owned, names, keep), seeds), prices, own=True)
 
     mixed = "partly computed, partly fetched"
     ways: dict[str, Keep] = {"computed": every, "fetched": Copies(features), mixed: Copies(found)}

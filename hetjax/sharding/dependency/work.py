@@ -35,19 +35,18 @@ class Work(NamedTuple):
 
 
 def work(
-    graph: HetGraph, root: str, owned: Owned, layers: Sequence[tuple[Share, ...]], seeds: Sequence[np.ndarray]
+    graph: HetGraph, owned: Owned, layers: Sequence[tuple[Share, ...]], seeds: Sequence[Mapping[str, np.ndarray]]
 ) -> list[Work]:
     """Return the work of a step, per layer.
 
     Args:
-      root: the root type.
       layers: the shares of every partition.
-      seeds: the seeds that each partition computes in the last layer.
+      seeds: the seeds that each partition computes in the last layer, per root type.
     """
     parts, found = range(owned.parts), list[Work]()
     for depth in range(len(layers[0])):
         last = depth == len(layers[0]) - 1
-        targets = [{root: seeds[part]} if last else layers[part][depth + 1].here for part in parts]
+        targets = [seeds[part] if last else layers[part][depth + 1].here for part in parts]
         shares = [layers[part][depth] for part in parts]
         others = [{t: owned.owner[t][ids] != part for t, ids in targets[part].items()} for part in parts]
         degrees = [_degrees(share, graph) for share in shares]

@@ -57,17 +57,15 @@ class PushBatches(Batches):
 
     @property
     def size(self) -> int:
-        """The number of seeds of a replica."""
+        """The number of examples of a replica."""
         return -(-self.regime.batch_size // self.mesh.size)
 
-    def shares(self, seeds: np.ndarray) -> list[np.ndarray]:
-        """Return the seeds of each replica."""
-        starts = range(0, self.mesh.size * self.size, self.size)
-        return [seeds[start : start + self.size].astype(np.int32) for start in starts]
+    def shares(self, examples: np.ndarray) -> list[np.ndarray]:
+        """Return the examples of each replica."""
+        return [examples[start : start + self.size] for start in range(0, self.mesh.size * self.size, self.size)]
 
-    def sample(self, seeds: np.ndarray, stream: tuple) -> list[GroupSample]:
-        target, shares = self.root, self.shares(seeds)
-        own: list[Nodes] = [{target: ids} for ids in shares]
+    def sample(self, examples: np.ndarray, stream: tuple) -> list[GroupSample]:
+        own: list[Nodes] = [self.nodes(share) for share in self.shares(examples)]
         every = [own[start : start + self.each] for start in range(0, self.mesh.size, self.each)]
         drawn = self.regime.fanouts, stream
         return [draw_group(self.sampler, self._roles, of, of, self.cut, *drawn) for of in every]
@@ -77,13 +75,14 @@ class PushBatches(Batches):
 
     def measure(self, sample: list[GroupSample]) -> Iterator[tuple[str, int, int]]:
         """Return every capacity of the replica or group that needs most; differences between these say nothing about differences between batches."""
+        yield from self.measure_seeds([seeds for group in sample for seeds in group.seeds], self.size)
         most: dict[str, tuple[int, int]] = {}
         for group in sample:
             for name, size, bound in measure_group(self.use, group, self.cut, self.graph):
                 most[name] = max(size, most.get(name, (0, 0))[0]), bound
         for t, ids in self._everyone(sample).items():
             most[f"{self.use}/everyone/{t}"] = len(ids), self.graph.schema.nodes[t]
-        return ((name, size, bound) for name, (size, bound) in most.items())
+        yield from ((name, size, bound) for name, (size, bound) in most.items())
 
     def _everyone(self, sample: list[GroupSample]) -> dict[str, np.ndarray]:
         """Return the rows that any group reads, per learnable type."""
@@ -92,18 +91,17 @@ class PushBatches(Batches):
         read = [group.below.bottom for group in sample]
         return {t: np.unique(np.concatenate([of[t] for of in read])) for t in read[0] if t in self.learnable}
 
-    def send(self, seeds: np.ndarray, sample: list[GroupSample]) -> SpmdBatch:
-        fit, top = self.capacities, {self.root: self.size}
-        padded = [pad_group(fit, self.use, group, self.root, self.size, top, self.graph) for group in sample]
+    def send(self, examples: np.ndarray, sample: list[GroupSample]) -> SpmdBatch:
+        fit, rooms = self.capacities, self.seed_rooms(self.size)
+        padded = [pad_group(fit, self.use, group, rooms, rooms, self.graph) for group in sample]
         above = [tuple(block for (block,) in blocks) for group in padded for blocks in group.above]
         below = [tuple(block for (block,) in group.below) for group in padded]
         of_groups = stacked(below), stacked([group.inputs for group in padded]), stacked([g.picks[1] for g in padded])
         everyone, places = self._together(sample, padded)
-        shares = self.shares(seeds)
-        arrays = stacked([self.arrays(ids, self.size) for ids in shares])
-        rows = np.tile(np.arange(self.size, dtype=np.int32), self.mesh.size)
-        weight = np.full(self.mesh.size, self.weight(seeds))
-        of_replicas = stacked(above), {self.root: rows}, arrays, weight
+        arrays = stacked([self.arrays(share, self.size) for share in self.shares(examples)])
+        rows = {t: np.tile(np.arange(room, dtype=np.int32), self.mesh.size) for t, room in rooms.items()}
+        weight = np.full(self.mesh.size, self.weight(examples))
+        of_replicas = stacked(above), rows, arrays, weight
         together, inputs, picks, places = put(self.mesh, P(DATA), (*of_groups, places))
         own, seed_rows, arrays, weight = put(self.mesh, REPLICAS, of_replicas)
         local = Batch((*together, *own), inputs, seed_rows, arrays)

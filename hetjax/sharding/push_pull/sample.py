@@ -52,7 +52,7 @@ class GroupSample(NamedTuple):
       below: the layer below the cut, of all replicas together; no blocks where there is none.
     """
 
-    seeds: Sequence[np.ndarray]
+    seeds: Sequence[Nodes]
     above: Sequence[Layers]
     united: tuple[Nodes, Nodes]
     below: Layers
@@ -64,7 +64,7 @@ def draw_group(
     """Sample the neighbourhoods of the seeds of a group's replicas.
 
     Args:
-      seeds: the seeds of each replica, of one type.
+      seeds: the seeds of each replica.
       top: the other nodes of each replica to which the last layer gives embeddings: those whose neighbourhoods are sampled.
       cut: the number of layers below it, 0 or 1.
       *drawn: `(fanouts, stream)`, as of `Sampler.sample`.
@@ -75,7 +75,7 @@ def draw_group(
     ]
     united = _united(seeds), _united([of.bottom for of in above])
     below = _descend(sampler, roles, *united, range(cut - 1, -1, -1), *drawn)
-    return GroupSample([next(iter(own.values())) for own in seeds], above, united, below)
+    return GroupSample(seeds, above, united, below)
 
 
 def _descend(
@@ -136,27 +136,30 @@ class Padded(NamedTuple):
 
 
 def pad_group(
-    capacities: Capacities, use: str, sample: GroupSample, root: str, size: int, top: Mapping[str, int], graph: HetGraph
+    capacities: Capacities,
+    use: str,
+    sample: GroupSample,
+    rooms: Mapping[str, int],
+    top: Mapping[str, int],
+    graph: HetGraph,
 ) -> Padded:
     """Pad a sample to capacities, which must hold it.
 
     Args:
-      root: the type of the seeds.
-      size: seeds of a replica.
+      rooms: the capacities of a replica's seeds, per root type.
       top: the capacities of the nodes that replicas began with besides their seeds.
     """
-    fit, target, layers_below = capacities.by_name, root, len(sample.below.blocks)
+    fit, layers_below = capacities.by_name, len(sample.below.blocks)
     united = {t: fit[f"{use}/united/{t}"] for t in sample.united[1]}
-    above = [_padded(fit, use, layers, layers_below, ({target: size}, top), graph) for layers in sample.above]
-    every = {target: len(sample.above) * size}, united
+    above = [_padded(fit, use, layers, layers_below, (rooms, top), graph) for layers in sample.above]
+    every = {t: len(sample.above) * room for t, room in rooms.items()}, united
     blocks, bottom = _padded(fit, f"{use}/together", sample.below, 0, every, graph)
     inputs = {t: np.asarray(pad(ids.astype(np.int32), bottom[t], NO_NODE)) for t, ids in sample.below.bottom.items()}
     seeds, nodes = sample.united
-    own = [({target: ids}, layers.bottom) for ids, layers in zip(sample.seeds, sample.above)]
-    tops = above[0][1]
+    bottoms, tops = [layers.bottom for layers in sample.above], above[0][1]
     picks = (
-        {target: np.stack([_places(seeds[target], ids[target], size) for ids, _ in own])},
-        {t: np.stack([_places(ids, below.get(t, ids[:0]), tops[t]) for _, below in own]) for t, ids in nodes.items()},
+        {t: np.stack([_places(seeds[t], own[t], room) for own in sample.seeds]) for t, room in rooms.items()},
+        {t: np.stack([_places(ids, of.get(t, ids[:0]), tops[t]) for of in bottoms]) for t, ids in nodes.items()},
     )
     return Padded([found for found, _ in above], blocks, inputs, picks)
 

@@ -12,7 +12,7 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 from hetjax.kernels.partials import add_weighted, merge
 from hetjax.sharding.columns import own_slice
 from hetjax.sharding.mesh import FEATURE
-from hetjax.sharding.trainer import Trainer, smallest_input
+from hetjax.sharding.trainer import Trainer, smallest_arrays, smallest_input
 
 Path = tuple[str, ...]
 ADDING = operator.add, add_weighted, merge  # combinations of partial aggregates that are linear, logits once known
@@ -67,6 +67,6 @@ def division(trainer: Trainer, parts: int) -> Division | None:
 
 
 def _shapes(trainer: Trainer, widths: Mapping[str, int]) -> dict[Path, tuple[int, ...]]:
-    given = smallest_input(trainer.model, widths)
-    made: Any = jax.eval_shape(lambda: trainer.model.init(jax.random.key(0), *given))
+    given, arrays = smallest_input(trainer.model, widths), smallest_arrays(trainer.task)
+    made: Any = jax.eval_shape(lambda: trainer.model.init(jax.random.key(0), *given, arrays=arrays))
     return {path: leaf.shape for path, leaf in flatten_dict(made).items()}

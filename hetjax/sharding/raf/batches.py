@@ -38,13 +38,13 @@ class MeshBatch(NamedTuple):
     Attributes:
       parts: the part of each partition of this process, on its devices; the arrays of its replicas one after the other, sharded over
         `data`.
-      seeds: int32 ids, the replicas' shares one after the other, `[data * seeds]` sharded over `data`.
+      seeds: int32 ids per root type, the replicas' shares one after the other, `[data * seeds]` sharded over `data`.
       arrays: as in `Batch`, the replicas' shares one after the other, `[data * seeds, ...]` sharded over `data`.
       requests: the rows that the step reads, of every learnable type on the host; the ids in `parts` are then positions among these.
     """
 
     parts: dict[int, Local]
-    seeds: jax.Array
+    seeds: Mapping[str, jax.Array]
     arrays: Any
     requests: Mapping[str, RowRequest] = {}
 
@@ -52,8 +52,8 @@ class MeshBatch(NamedTuple):
 class RafBatches(Batches):
     """Batches for a mesh.
 
-    The seeds of a batch, their order and every neighbour are those of one device; replica `d` has the `d`-th share
-    of the seeds, and every partition the same shares. A process samples those of its own partitions and replicas. All
+    The examples of a batch, their order and every neighbour are those of one device; replica `d` has the `d`-th share
+    of the examples, and every partition the same shares. A process samples those of its own partitions and replicas. All
     processes have the same capacities, which they agree on in the thread that samples.
 
     Args:
@@ -83,16 +83,18 @@ class RafBatches(Batches):
         use = "mesh_{relation}x{data}".format(**site.mesh.shape)
         super().__init__(next(iter(site.graphs.values())), task, regime, seed, use)
 
-    def sample(self, seeds: np.ndarray, stream: tuple) -> Samples:
+    def sample(self, examples: np.ndarray, stream: tuple) -> Samples:
+        parts, seeds = self.site.parts, self._seeds(examples)
+        return Samples({p: [self._sample_local(p, seeds[n], stream) for n in self.site.replicas(p)] for p in parts}, {})
+
+    def _shares(self, examples: np.ndarray) -> list[np.ndarray]:
+        """Return the examples of each replica."""
         size = self._size()
-        parts = {
-            part: [
-                self._sample_local(part, seeds[place * size : (place + 1) * size], stream)
-                for place in self.site.replicas(part)
-            ]
-            for part in self.site.parts
-        }
-        return Samples(parts, {})
+        return [examples[n * size : (n + 1) * size] for n in range(self.site.mesh.shape[DATA])]
+
+    def _seeds(self, examples: np.ndarray) -> list[dict[str, np.ndarray]]:
+        """Return the seeds of each replica."""
+        return [self.nodes(share) for share in self._shares(examples)]
 
     def unite(self, sample: Samples) -> Samples:
         return sample._replace(hosted=self.features.hosted_nodes(sample.parts))
@@ -100,19 +102,20 @@ class RafBatches(Batches):
     def reads(self, sample: Samples) -> dict[Key, np.ndarray]:
         return self.features.read(*sample)
 
-    def _sample_local(self, part: int, seeds: np.ndarray, stream: tuple) -> LocalSample:
+    def _sample_local(self, part: int, seeds: Mapping[str, np.ndarray], stream: tuple) -> LocalSample:
         if self.regime.whole:
             return whole_local(self.samplers[part], self.models[part], seeds)
         return draw_local(self.samplers[part], self.models[part], seeds, self.regime.fanouts, stream)
 
     def _size(self) -> int:
-        """The number of seeds of a replica."""
+        """The number of examples of a replica."""
         return -(-self.regime.batch_size // self.site.mesh.shape[DATA])
 
     def _use(self, part: int) -> str:
         return f"{self.use}/{part}"
 
     def measure(self, sample: Samples) -> Iterator[tuple[str, int, int]]:
+        yield from self.measure_seeds([of.seeds for replicas in sample.parts.values() for of in replicas], self._size())
         for part, replicas in sample.parts.items():
             for replica in replicas:
                 yield from measure_local(self._use(part), replica, self.samplers[part].graph)
@@ -130,11 +133,13 @@ class RafBatches(Batches):
                 united[name] = united.get(name, ([], most))[0] + sizes, most
         return {name: united[name] for name in sorted(united)}
 
-    def send(self, seeds: np.ndarray, sample: Samples) -> MeshBatch:
+    def send(self, examples: np.ndarray, sample: Samples) -> MeshBatch:
         parts = {part: self._local(part, replicas, sample.hosted) for part, replicas in sample.parts.items()}
-        size = self._size() * self.site.mesh.shape[DATA]
-        padded = pad(seeds.astype(np.int32), size, NO_NODE), self.arrays(seeds, size)
-        ids, arrays = put(self.site.mesh, P(DATA), padded)
+        size, rooms, seeds = self._size(), self.seed_rooms(self._size()), self._seeds(examples)
+        of_replicas = [self.arrays(share, size) for share in self._shares(examples)]
+        every = {t: np.concatenate([pad(of[t], room, NO_NODE) for of in seeds]) for t, room in rooms.items()}
+        stacked = jax.tree.map(lambda *leaves: np.concatenate(leaves), *of_replicas)
+        ids, arrays = put(self.site.mesh, P(DATA), (every, stacked))
         requests = {name: self._request(name, nodes) for name, nodes in sample.hosted.items()}
         return MeshBatch(parts, ids, arrays, requests)
 
@@ -155,7 +160,7 @@ class RafBatches(Batches):
         return rows_of(self._use(part), 0, node_type)
 
     def _local(self, part: int, replicas: list[LocalSample], hosted: Mapping[str, np.ndarray]) -> Local:
-        graph, seeds, padded = self.samplers[part].graph, {self.root: self._size()}, []
+        graph, seeds, padded = self.samplers[part].graph, self.seed_rooms(self._size()), []
         for place, replica in zip(self.site.replicas(part), replicas, strict=True):
             placed = {
                 t: np.searchsorted(hosted[t], ids).astype(np.int32) for t, ids in replica.inputs.items() if t in hosted

@@ -6,7 +6,7 @@ flows back to each device's own partial aggregate without another communication.
 
 import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -15,14 +15,16 @@ import jax.numpy as jnp
 from hetjax.kernels.partials import Attention, Monoid, add_weighted, finite, merge
 
 
-def combine(monoid: Monoid, partial: Any, axis: str) -> Any:
-    """Return the combined aggregate of the partial aggregates of all devices of a mesh axis, alike on each.
+def combine(monoid: Monoid, partial: Any, axis: str, places: Sequence[int]) -> Any:
+    """Return the combined aggregate of the partial aggregates of the devices of a mesh axis, alike on each.
+
+    Those of devices that are not among `places` are neutral elements, where the monoid has one that is known.
 
     Sums and means are one `psum`, a softmax over edges a `pmax` and a `psum` of sums that are rescaled to the common maximum.
     Any other monoid gathers the partial aggregates and aggregates them; where a combination has no single gradient (a maximum that
     several attain), the gradient of each may depend on how the relations are divided.
     """
-    return COLLECTIVES.get(monoid.combine, functools.partial(_fold, monoid))(partial, axis)
+    return COLLECTIVES.get(monoid.combine, functools.partial(_fold, monoid, places))(partial, axis)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
@@ -53,10 +55,9 @@ def _merge(partial: Attention, axis: str) -> Attention:
     return Attention(largest, *total((scale * partial.denominator, scale[..., None] * partial.numerator), axis))
 
 
-def _fold(monoid: Monoid, partial: Any, axis: str) -> Any:
+def _fold(monoid: Monoid, places: Sequence[int], partial: Any, axis: str) -> Any:
     every = gathered(partial, axis)
-    parts = [jax.tree.map(lambda leaf: leaf[part], every) for part in range(jax.lax.axis_size(axis))]
-    return monoid.combined(parts)
+    return monoid.combined([jax.tree.map(lambda leaf: leaf[place], every) for place in places])
 
 
 COLLECTIVES: dict[Callable[..., Any], Callable[[Any, str], Any]] = {

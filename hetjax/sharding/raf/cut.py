@@ -57,44 +57,62 @@ def fold_seeds(
     share: PartitionModel,
     block: Block,
     sources: Any,
-    own: jax.Array | None,
+    own: Mapping[str, jax.Array],
     selves: Sequence[str],
     masks: Masks | None = None,
     exchange: Exchange = LOCAL,
-) -> Partial:
+    roots: Sequence[str] | None = None,
+) -> dict[str, Partial]:
     """Return the partial aggregates that a partition's relations, and pieces of relations, give the seeds; inside a method of the model.
 
+    A root type has some if any partition aggregates anything into its seeds. A partition that does not gives the neutral element of
+    a sum, a mean or a softmax; of other monoids it counts for nothing (`across`).
+
     Args:
-      block: the block of the seeds.
+      block: the block of the seeds; it names those into which the partition aggregates nothing.
       sources: the source inputs of the layer.
-      own: the seeds' embeddings below; None where nothing looks at them.
+      own: the seeds' embeddings below, per root type; types at which nothing looks may be absent.
       selves, masks: as in `aggregate.aggregate`.
       exchange: the exchange of a layer whose columns are divided, by which whole relations are aggregated.
+      roots: the root types that are wanted, into one of which the partition aggregates; None: all.
     """
-    seeds_own = {} if own is None else {share.target: own}
     groups = Pieces(share).pieces(block, sources)
     whole = block._replace(adjacency=groups[0][0])
-    total = aggregate.aggregate(layer, whole, sources, seeds_own, selves, masks, exchange).get(share.target)
-    if not share.cuts:
-        return Partial(total)
-    cut = {
-        r: [(of[r.key], of_sources[r.source]) for of, of_sources in groups[1:] if r.key in of] for r, _ in share.cuts
-    }
-    here = [relation for relation, edges in cut.items() if edges]
-    targets = None
-    if layer.traits.reads_target and own is not None:
-        targets = aggregate.target_inputs(layer, share.target, own, here)
-    folded = []
-    for relation, keys in share.cuts:
-        edges = cut[relation]
-        folded.append(aggregate.aggregate_edges(layer, relation, edges, block, targets, masks) if edges else None)
-        assert edges or not set(keys) & block.adjacency.keys()
-    known = next(one for one in (total, *folded) if one is not None)
-    count, dtype = jax.tree.leaves(known)[-1].shape[0], jax.tree.leaves(known)[-1].dtype
-    folded = [without_edges(layer, count, dtype) if one is None else one for one in folded]
+    totals = aggregate.aggregate(layer, whole, sources, own, selves, masks, exchange)
+    made = {}
+    wanted = [t for t in share.roots if share.owners[t] and (roots is None or t in roots)]
+    for root in wanted:
+        cut = {
+            r: [(of[r.key], of_sources[r.source]) for of, of_sources in groups[1:] if r.key in of]
+            for r, _ in share.cuts
+            if r.target == root
+        }
+        here, targets = [relation for relation, edges in cut.items() if edges], None
+        if layer.traits.reads_target and root in own:
+            targets = aggregate.target_inputs(layer, root, own[root], here)
+        pieces = [
+            aggregate.aggregate_edges(layer, r, edges, block, targets, masks) if edges else None
+            for r, edges in cut.items()
+        ]
+        made[root] = totals.get(root), pieces
+    known = next(one for total, pieces in made.values() for one in (total, *pieces) if one is not None)
+    return {t: _filled(layer, *made[t], known, block.targets.get(t)) for t in wanted}
+
+
+def _filled(layer: Layer, total: Any, pieces: Sequence[Any], known: Any, seeds: Any) -> Partial:
+    """Return the partial aggregates of seeds of one type, with neutral elements for those that are None.
+
+    Args:
+      known: a partial aggregate of the layer, of any root type.
+      seeds: the ids of the seeds; None will do if anything is aggregated into them.
+    """
+    own = next((one for one in (total, *pieces) if one is not None), None)
+    dtype, rows = jax.tree.leaves(known)[-1].dtype, len(seeds if own is None else jax.tree.leaves(own)[-1])
+    edges = [without_edges(layer, rows, dtype) if one is None else one for one in pieces]
     if total is None:
-        total = partials.neutral(aggregate.relation_total(layer, folded[0]))
-    return Partial(total, tuple(folded))
+        like = aggregate.relation_total(layer, edges[0]) if edges else known
+        total = partials.neutral(jax.tree.map(lambda leaf: jnp.zeros((rows, *leaf.shape[1:]), leaf.dtype), like))
+    return Partial(total, tuple(edges))
 
 
 def without_edges(layer: Layer, targets: int, dtype: DTypeLike) -> Any:
@@ -105,16 +123,24 @@ def without_edges(layer: Layer, targets: int, dtype: DTypeLike) -> Any:
     return jnp.zeros((targets, layer.features), dtype)
 
 
-def united(layer: Layer, share: PartitionModel, partial: Partial, combine: Callable[[Monoid, Any], Any]) -> Any:
-    """Return the combined aggregate of all partitions.
+def united(
+    layer: Layer, share: PartitionModel, partial: Mapping[str, Partial], combine: Callable[[Monoid, Any, Any], Any]
+) -> dict[str, Any]:
+    """Return the combined aggregates of all partitions, per root type.
 
     Args:
-      combine: maps a monoid and the partial aggregates of every partition to their combination.
+      combine: maps a monoid, the partial aggregates of every partition and the numbers of those that have any to their combination.
     """
-    traits = layer.traits
-    total = combine(traits.monoid, partial.total)
-    for _, edges in zip(share.cuts, partial.pieces, strict=True):
+    return {t: _united(layer, share, t, own, combine) for t, own in partial.items()}
+
+
+def _united(
+    layer: Layer, share: PartitionModel, root: str, partial: Partial, combine: Callable[[Monoid, Any, Any], Any]
+) -> Any:
+    traits, owners = layer.traits, share.owners[root]
+    total = combine(traits.monoid, partial.total, owners)
+    for edges in partial.pieces:
         assert traits.edge_monoid
-        together = aggregate.relation_total(layer, combine(traits.edge_monoid, edges))
+        together = aggregate.relation_total(layer, combine(traits.edge_monoid, edges, owners))
         total = traits.monoid.combine(total, together)
     return total

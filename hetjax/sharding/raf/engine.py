@@ -33,6 +33,7 @@ from hetjax.sharding.raf.features import HOSTED, UNITED, MeshFeatureStore, Share
 from hetjax.sharding.raf.kinds import SAMPLING, WEIGHTS
 from hetjax.sharding.raf.layout import Layout
 from hetjax.sharding.raf.programs import (
+    NOTHING,
     SEEDS,
     LocalPrograms,
     MeshPrograms,
@@ -88,7 +89,7 @@ class RafEngine(Engine):
         self.models = partition_models(site.plan)
         reads = [share.local_model.reads for share in self.models]
         widths = [{t: trainer.widths[t] for t in types} for types in reads]
-        traced = [weights_of(trainer.model, share, known) for share, known in zip(self.models, widths)]
+        traced = [weights_of(trainer, share, known) for share, known in zip(self.models, widths)]
         folded, self.head = [paths(local) for local, _ in traced], paths(traced[0][1])
         self.weights = owners([local | self.head for local in folded])
         self.tables = owners([frozenset(types) & frozenset(trainer.learnable) for types in reads])
@@ -254,7 +255,7 @@ class RafEngine(Engine):
         self, states: Mapping[int, TrainState], batch: MeshBatch
     ) -> tuple[jax.Array, dict[int, Any], dict[int, dict[str, jax.Array]], dict[int, Any]]:
         """Run a step forward and backward: the loss, and per partition the gradients of weights, rows and the conclusion's weights."""
-        outcomes, last = {p: PassOutput(None, {}, None) for p in states}, len(passes(self.models[0])) - 1
+        outcomes, last = dict.fromkeys(states, NOTHING), len(passes(self.models[0])) - 1
         tape: list[tuple[dict[int, Any], Any]] = []
         for number in range(last + 1):
             passed = {p: self._pass(number, p, state, batch, outcomes[p]) for p, state in states.items()}
@@ -293,7 +294,7 @@ class RafEngine(Engine):
     ) -> tuple[dict[int, Any], dict[int, dict[str, jax.Array]]]:
         """Return the gradients of the partitions' weights and rows, from the gradients at the seeds."""
         below = self._split(P(DATA), own)
-        pulled = {p: PassGradients(None, {}, PassOutput(None, {}, below[p])) for p in self.site.parts}
+        pulled = {p: PassGradients(None, {}, NOTHING._replace(own=below[p])) for p in self.site.parts}
         for back, way in reversed(tape):
             if way is not None:
                 totals = join(self.mesh, SEEDS, [so_far.before.partial for so_far in pulled.values()])

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -28,7 +29,7 @@ from hetjax.sharding.raf.cut import Pieces, fold_seeds, united
 from hetjax.sharding.raf.kinds import PARTIAL, WEIGHTS
 from hetjax.sharding.raf.sample import Local, PartitionModel, Roles
 from hetjax.sharding.traffic import Program, scope
-from hetjax.sharding.trainer import Rows, Trainer, smallest_adjacency
+from hetjax.sharding.trainer import Rows, Trainer, smallest_adjacency, smallest_arrays
 from hetjax.system.arrays import Array
 
 SEEDS = P(RELATION, DATA)  # of arrays [partitions, seeds, ...]; a partition's own are [1, seeds, ...]
@@ -39,14 +40,17 @@ class PassOutput(NamedTuple):
     """The output of a pass.
 
     Attributes:
-      partial: the partial aggregates of the seeds.
+      partial: the partial aggregates of the seeds, per root type.
       x: embeddings of the inner nodes, per node type.
-      own: the seeds' embeddings that the pass aggregated with; None where nothing looks at them.
+      own: the seeds' embeddings that the pass aggregated with, per root type; empty where nothing looks at them.
     """
 
-    partial: Any
+    partial: Mapping[str, Any]
     x: Mapping[str, jax.Array]
-    own: jax.Array | None
+    own: Mapping[str, jax.Array]
+
+
+NOTHING = PassOutput({}, {}, {})
 
 
 class PassGradients(NamedTuple):
@@ -87,28 +91,27 @@ def run(
       masks: the masks of the step.
       exchanges: the exchanges of the first layer, for the seeds and for the other nodes, where columns are divided.
     """
-    total, x, own = before
+    totals, x, own = before
     here = LOCAL, Pieces(share)
 
     def at(depth: int) -> tuple[Exchange, Exchange]:
         return here if depth or exchanges is None else exchanges
 
     if depths[0]:
-        seeds = masks and masks.of(blocks[depths[0]].seeds.targets[share.target])
-        own = aggregate.finished(model.layers[depths[0] - 1], share.target, total, own, seeds)
+        named, below = blocks[depths[0]].seeds.targets, model.layers[depths[0] - 1]
+        seeds = {t: masks and masks.of(named[t]) for t in share.roots}
+        own = {t: aggregate.finished(below, t, totals.get(t), own[t], seeds[t]) for t in share.roots}
     else:
         x = model.enter(at(0)[1].enter(x), blocks[0].inner, masks)
     for depth in depths[:-1]:
         x = model.layers[depth](blocks[depth].inner, x, masks, at(depth)[1])
     (of_seeds, of_inner), top = at(depths[-1]), blocks[depths[-1]]
     layer, folds = model.layers[depths[-1]], share.local_model.layers[depths[-1]].seeds
-    own = aggregate.own_embeddings(top.seeds, x).get(share.target, own)
+    own = {**own, **aggregate.own_embeddings(top.seeds, x)}
     partial = fold_seeds(layer, share, top.seeds, aggregate.source_inputs(layer, x), own, folds.selves, masks, of_seeds)
-    seeds_own = {} if own is None else {share.target: own}  # None where nothing looks at them
-    totals, finished, _ = of_seeds.after({share.target: partial.total}, seeds_own, {})
-    partial = partial._replace(total=totals[share.target])
-    own = finished.get(share.target) if share.exchanged else None
-    return PassOutput(partial, layer(top.inner, x, masks, of_inner), own)
+    totals, finished, _ = of_seeds.after({t: of.total for t, of in partial.items()}, own, {})
+    partial = {t: of._replace(total=totals[t]) for t, of in partial.items()}
+    return PassOutput(partial, layer(top.inner, x, masks, of_inner), finished if share.exchanged else {})
 
 
 class LocalPrograms:
@@ -211,18 +214,18 @@ class MeshPrograms:
         self,
         params: Any,
         partials: Any,
-        own: jax.Array | None,
-        seeds: jax.Array,
+        own: Mapping[str, jax.Array],
+        seeds: Mapping[str, jax.Array],
         arrays: Any,
         when: When,
-    ) -> tuple[jax.Array, Any, Any, jax.Array | None]:
+    ) -> tuple[jax.Array, Any, Any, Mapping[str, jax.Array]]:
         """Compute the loss and its gradients.
 
         Args:
           params: the weights that this reads, alike everywhere.
-          partials: `[partitions, seeds, ...]` of the last layer.
-          own: `[seeds, width]`, the embeddings below it, alike in all partitions; or None.
-          seeds, arrays: ids of all seeds, and the arrays of their examples, sharded over `data`.
+          partials: `[partitions, seeds, ...]` of the last layer, per root type.
+          own: `[seeds, width]`, the embeddings below it, alike in all partitions, per root type; or empty.
+          seeds, arrays: ids of all seeds per root type, and the arrays of the examples, sharded over `data`.
 
         Returns:
           `(loss, gradient of params, gradient of partial aggregates, gradient of own)`; the first two summed over replicas and
@@ -231,8 +234,9 @@ class MeshPrograms:
         last, task = self.trainer.model.layers[-1], self.trainer.task
 
         def share(params: Any, partial: Any, own: Any, seeds: Any, arrays: Any, when: When) -> jax.Array:
-            total, masks = united(last, self.share, partial, across), self.trainer.masks(*when)
-            given = total, own, masks and masks.of(seeds), arrays
+            totals, masks = united(last, self.share, partial, across), self.trainer.masks(*when)
+            below = {t: own.get(t, jnp.zeros((len(ids), 0))) for t, ids in seeds.items()}
+            given = totals, below, {t: masks and masks.of(ids) for t, ids in seeds.items()}, arrays
             outputs: Any = self.trainer.model.apply(params, *given, method="conclude")
             return task.loss(outputs, arrays) / jax.lax.psum(task.weight(arrays), DATA)
 
@@ -248,9 +252,9 @@ class MeshPrograms:
         return mapped(params, partials, own, seeds, arrays, when)
 
 
-def across(monoid: Monoid, partial: Any) -> Any:
-    """Return the combined aggregate over all partitions; inside the program."""
-    return combine(monoid, partial, RELATION)
+def across(monoid: Monoid, partial: Any, owners: Sequence[int]) -> Any:
+    """Return the combined aggregate over the partitions that have partial aggregates; inside the program."""
+    return combine(monoid, partial, RELATION, owners)
 
 
 def _only(tree: Any) -> Any:
@@ -263,23 +267,25 @@ def _alone(tree: Any) -> Any:
     return jax.tree.map(lambda leaf: leaf[None], tree)
 
 
-def weights_of(model: Stack, share: PartitionModel, features: Mapping[str, int]) -> tuple[Any, Any]:
+def weights_of(trainer: Trainer, share: PartitionModel, features: Mapping[str, int]) -> tuple[Any, Any]:
     """Return the weights that a partition's passes read, and those that the conclusion does, each as a tree of shapes.
 
     They are found by tracing both on a graph of one node per type and one edge per relation.
     """
 
     def everything(model: Stack) -> PassOutput:
-        outcome = PassOutput(None, {t: jnp.zeros((1, width)) for t, width in features.items()}, None)
+        outcome = NOTHING._replace(x={t: jnp.zeros((1, width)) for t, width in features.items()})
         for depths in passes(share):
             outcome = run(model, share, depths, blocks, outcome)
-            total = united(model.layers[depths[-1]], share, outcome.partial, lambda monoid, partial: partial)
+            total = united(model.layers[depths[-1]], share, outcome.partial, lambda monoid, partial, owners: partial)
             outcome = outcome._replace(partial=total)
         return outcome
 
-    blocks, key = _smallest_blocks(share), jax.random.key(0)
+    model, blocks, key = trainer.model, _smallest_blocks(share), jax.random.key(0)
     outcome, local = jax.eval_shape(lambda: model.init_with_output(key, method=everything))
-    return local, jax.eval_shape(lambda c, o: model.init(key, c, o, method="conclude"), outcome.partial, outcome.own)
+    own = {t: outcome.own.get(t, jnp.zeros((1, 0))) for t in share.roots}
+    rest = dict.fromkeys(share.roots), smallest_arrays(trainer.task)
+    return local, jax.eval_shape(lambda c, o: model.init(key, c, o, *rest, method="conclude"), outcome.partial, own)
 
 
 def _smallest_blocks(share: PartitionModel) -> list[Roles]:
@@ -287,7 +293,9 @@ def _smallest_blocks(share: PartitionModel) -> list[Roles]:
     blocks = []
     for depth, layer in enumerate(share.local_model.layers):
         seeds = Block(
-            {r.key: edge for r in layer.seeds.relations}, {share.target: None} if share.reads_seeds(depth) else {}
+            {r.key: edge for r in layer.seeds.relations},
+            dict.fromkeys(share.reads_seeds(depth)),
+            {t: np.zeros(1, np.int32) for t in share.roots},
         )
         inner_rows = {t: None if share.reads_own else jnp.full(1, NO_NODE) for t in share.local_model.types[depth + 1]}
         blocks.append(Roles(seeds, Block({r.key: edge for r in layer.inner.relations}, inner_rows)))

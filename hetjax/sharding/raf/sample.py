@@ -50,11 +50,12 @@ class Local(NamedTuple):
 
 
 class LocalSample(NamedTuple):
-    """A `Local` of exact sizes, and per layer and node type the number of source rows."""
+    """A `Local` of exact sizes, per layer and node type the number of source rows, and the seeds per root type."""
 
     blocks: tuple[Roles, ...]
     inputs: Mapping[str, np.ndarray]
     rows: tuple[Mapping[str, int], ...]
+    seeds: Mapping[str, np.ndarray]
 
 
 class PartitionModel(NamedTuple):
@@ -62,29 +63,39 @@ class PartitionModel(NamedTuple):
 
     Attributes:
       local_model: the relations that are aggregated, from the plan.
-      target: the seeds' type.
+      roots: the seeds' types.
+      owners: per root type the numbers of the partitions that aggregate anything into its seeds.
       exchanged: whether the seeds' partial aggregates are combined after every layer, rather than after the last alone.
       reads_own: whether layers read their targets' own embeddings.
       cuts: the relations that are cut, each with the keys of its pieces.
     """
 
     local_model: LocalModel
-    target: str
+    roots: tuple[str, ...]
+    owners: Mapping[str, tuple[int, ...]]
     exchanged: bool
     reads_own: bool
     cuts: tuple[tuple[Relation, tuple[str, ...]], ...] = ()
 
-    def reads_seeds(self, depth: int) -> bool:
-        """Return whether the seeds' own rows are among the sources of layer `depth`.
+    @property
+    def lacks(self) -> frozenset[str]:
+        """Return the root types into whose seeds the partition aggregates nothing."""
+        seeds = self.local_model.layers[-1].seeds
+        return frozenset(self.roots).difference([r.target for r in seeds.relations], seeds.selves)
+
+    def reads_seeds(self, depth: int) -> tuple[str, ...]:
+        """Return the root types whose seeds' own rows are among the sources of layer `depth`.
 
         They are where their features are, if they look at themselves; above that they come from the exchange. Without
         an exchange only the owner of their self term reads them, in the last layer.
         """
-        return depth == 0 if self.exchanged else bool(self.local_model.layers[depth].seeds.selves)
+        if self.exchanged:
+            return () if depth else self.roots
+        return self.local_model.layers[depth].seeds.selves
 
 
 def draw_local(
-    sampler: Sampler, share: PartitionModel, seeds: np.ndarray, fanouts: Sequence[int], stream: tuple
+    sampler: Sampler, share: PartitionModel, seeds: Mapping[str, np.ndarray], fanouts: Sequence[int], stream: tuple
 ) -> LocalSample:
     """Sample a partition's neighbours of `seeds`: the same that one device samples, those of its relations.
 
@@ -92,7 +103,6 @@ def draw_local(
       sampler: the sampler of the partition's graph.
       seeds, fanouts, stream: as in `Sampler.sample`.
     """
-    target = {share.target: np.ascontiguousarray(seeds, np.int32)}
     inner: dict[str, np.ndarray] = {}
     blocks: list[Roles] = []
     rows: list[dict[str, int]] = []
@@ -100,7 +110,7 @@ def draw_local(
         depth = len(fanouts) - hop
         layer = share.local_model.layers[depth]
         roles = (
-            Role(target, layer.seeds.relations, share.reads_seeds(depth)),
+            Role(seeds, layer.seeds.relations, share.reads_seeds(depth), share.lacks),
             Role(inner, layer.inner.relations),
         )
         folded, inner = sampler.hop(roles, fanout, (*stream, hop), depth == 0)
@@ -108,27 +118,28 @@ def draw_local(
         rows.insert(0, {node_type: len(ids) for node_type, ids in inner.items()})
     if sampler.named:
         blocks[0] = blocks[0]._replace(inner=blocks[0].inner._replace(sources=inner))
-    return LocalSample(tuple(blocks), inner, tuple(rows))
+    return LocalSample(tuple(blocks), inner, tuple(rows), seeds)
 
 
-def whole_local(sampler: Sampler, share: PartitionModel, seeds: np.ndarray) -> LocalSample:
+def whole_local(sampler: Sampler, share: PartitionModel, seeds: Mapping[str, np.ndarray]) -> LocalSample:
     """Return all edges that a partition aggregates for `seeds`; inner nodes are all of their types, each the row of its id."""
     graph, program = sampler.graph, share.local_model
     adjacency = {r: whole_relation(graph, r) for layer in program.layers for r in layer.inner.relations}
     blocks, rows = [], []
     for depth, layer in enumerate(program.layers):
         relations = layer.seeds.relations
-        edges = grouped(sampler.everyone(relations, seeds), [graph.schema.nodes[r.source] for r in relations])
+        found = [sampler.everyone([r], seeds[r.target])[0] for r in relations]
+        edges = grouped(found, [graph.schema.nodes[r.source] for r in relations])
         folded = {r.key: into for r, into in zip(relations, edges)}
-        own = {share.target: seeds.astype(np.int32)} if share.reads_seeds(depth) else {}
+        own = {t: seeds[t] for t in share.reads_seeds(depth)}
         self_rows = {
             t: None if share.reads_own else np.full(graph.schema.nodes[t], NO_NODE) for t in program.types[depth + 1]
         }
         named = dict.fromkeys(program.types[depth + 1]), dict.fromkeys(graph.schema.nodes)
         inner = Block({r.key: adjacency[r] for r in layer.inner.relations}, self_rows, *named)
-        blocks.append(Roles(Block(folded, own, {share.target: seeds.astype(np.int32)}), inner))
+        blocks.append(Roles(Block(folded, own, seeds), inner))
         rows.append({t: graph.schema.nodes[t] for t in (program.types[depth] if depth else program.reads)})
-    return LocalSample(tuple(blocks), {}, tuple(rows))
+    return LocalSample(tuple(blocks), {}, tuple(rows), seeds)
 
 
 def measure_local(use: str, sample: LocalSample, graph: HetGraph) -> Iterator[tuple[str, int, int]]:
@@ -148,7 +159,7 @@ def pad_local(
     """Pad a sample to the plan's capacities, which must hold it.
 
     Args:
-      seeds: the capacity of the seeds, by their type.
+      seeds: the capacity of the seeds, per root type.
     """
     blocks: list[Roles] = []
     inner: Mapping[str, int] = {}

@@ -55,7 +55,9 @@ def partition_models(plan: MetaPartitioning) -> list[PartitionModel]:
     """Return the part of the model that each partition of a plan computes."""
     tree = plan.tree
     cuts = tuple((r, tuple(piece.key for piece in pieces(r, count))) for r, count in plan.cuts.items())
+    linked = {part.number: {root.target for root in part.roots} for part in plan.parts}
+    owners = {t: tuple(number for number, types in linked.items() if t in types) for t in tree.targets}
     return [
-        PartitionModel(part.local_model, tree.targets[0], tree.exchange == "every", tree.reads_own, cuts)
+        PartitionModel(part.local_model, tree.targets, owners, tree.exchange == "every", tree.reads_own, cuts)
         for part in plan.parts
     ]

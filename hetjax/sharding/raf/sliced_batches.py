@@ -34,7 +34,8 @@ class SlicedRafBatches(RafBatches):
         super().__init__(site, frozenset(), learnable, setup.task, setup.regime, seed, features, named)
         self.use = f"{self.use}x{site.slices}"
 
-    def sample(self, seeds: np.ndarray, stream: tuple) -> Samples:
+    def sample(self, examples: np.ndarray, stream: tuple) -> Samples:
+        seeds = self._seeds(examples)
         groups: dict[int, Any] = {part: self._groups(part, seeds, stream) for part in self.site.parts}
         return Samples(groups, {})
 
@@ -44,21 +45,22 @@ class SlicedRafBatches(RafBatches):
     def reads(self, sample: Samples) -> dict[Key, np.ndarray]:
         return {}
 
-    def _groups(self, part: int, seeds: np.ndarray, stream: tuple) -> list[GroupSample]:
-        share, slices, size = self.models[part], self.site.slices, self._size()
+    def _groups(self, part: int, seeds: Sequence[Nodes], stream: tuple) -> list[GroupSample]:
+        share, slices = self.models[part], self.site.slices
 
         def roles(depth: int, of: Nodes, nodes: Nodes) -> Sequence[Role]:
             layer = share.local_model.layers[depth]
-            return Role(of, layer.seeds.relations, share.reads_seeds(depth)), Role(nodes, layer.inner.relations)
+            seeds = Role(of, layer.seeds.relations, share.reads_seeds(depth), share.lacks)
+            return seeds, Role(nodes, layer.inner.relations)
 
-        replicas = range(self.site.row(part).size)
-        own: list[Nodes] = [{share.target: seeds[n * size : (n + 1) * size].astype(np.int32)} for n in replicas]
         none: list[Nodes] = [{}] * slices
         drawn = self.regime.fanouts, stream
-        groups = (own[start : start + slices] for start in replicas[::slices])
+        groups = (seeds[start : start + slices] for start in range(0, len(seeds), slices))
         return [draw_group(self.samplers[part], roles, of, none, self.cut, *drawn) for of in groups]
 
     def measure(self, sample: Samples) -> Iterator[tuple[str, int, int]]:
+        every: Any = [seeds for groups in sample.parts.values() for group in groups for seeds in group.seeds]  # type: ignore[attr-defined]
+        yield from self.measure_seeds(every, self._size())
         for part, groups in sample.parts.items():
             for group in groups:
                 yield from measure_group(self._use(part), group, self.cut, self.samplers[part].graph)  # type: ignore[arg-type]
@@ -70,7 +72,7 @@ class SlicedRafBatches(RafBatches):
     def _local(self, part: int, groups: Sequence[Any], hosted: Any) -> Local:
         graph, use, replicas = self.samplers[part].graph, self._use(part), []
         for group in groups:
-            found = pad_group(self.capacities, use, group, self.root, self._size(), {}, graph)
+            found = pad_group(self.capacities, use, group, self.seed_rooms(self._size()), {}, graph)
             for above in found.above:
                 blocks = tuple(Roles(*roles) for roles in (*found.below, *above))
                 replicas.append(Local(blocks, found.inputs, picks=found.picks))

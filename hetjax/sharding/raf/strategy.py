@@ -52,11 +52,12 @@ class Raf(declared.Raf, Strategy):
                     f"mesh.data x mesh.feature are {replicas} devices of a partition, and must lie in one process, which provides {each}"
                 )
         cuts = chosen_cuts(self.options(config), setup)
-        roots = sum(relation.target == setup.task.root for relation in graph.schema.relations) + self_term
+        types = setup.task.roots
+        roots = sum(relation.target in types for relation in graph.schema.relations) + self_term * len(types)
         roots += sum(count - 1 for count in cuts.values())
         for name, count, most, what in (
-            ("relation", config.mesh.relation, roots, "relations into the target type, its self term included"),
-            ("data", config.mesh.data, setup.regime.batch_size, "seeds of a step (sampling.batch_size)"),
+            ("relation", config.mesh.relation, roots, "relations into the root types, their self terms included"),
+            ("data", config.mesh.data, setup.regime.batch_size, "examples of a step (sampling.batch_size)"),
         ):
             if count > most == 1 and name == "relation":
                 raise InputError(
@@ -67,6 +68,7 @@ class Raf(declared.Raf, Strategy):
         planned = partition(
             graph,
             config.mesh.devices,
+            targets=types,
             hops=config.model.layers,
             self_term=self_term,
             exchange="every" if reads_target else "last",
@@ -146,7 +148,8 @@ def chosen_cuts(options: declared.Options, setup: Setup) -> dict[Relation, int]:
     """
     schema, model, parts = setup.graph.schema, setup.trainer.model, setup.config.mesh.relation
     about = sizes(setup.graph)
-    into = {r: topology_bytes(about, r, 0, about.edges[r]) for r in schema.into(setup.task.root)}
+    roots = [r for t in setup.task.roots for r in schema.into(t)]
+    into = {r: topology_bytes(about, r, 0, about.edges[r]) for r in roots}
     cuts = {}
     if options.host_bytes > 0:
         cuts = {r: -(-size // options.host_bytes) for r, size in into.items() if size > options.host_bytes}
@@ -157,7 +160,7 @@ def chosen_cuts(options: declared.Options, setup: Setup) -> dict[Relation, int]:
         if len(found) != 1 or not number.isdecimal():
             known = ", ".join(map(str, into))
             raise InputError(
-                f"raf.cut is {list(options.cut)}, and must be NAME=PIECES of relations into the target type: {known}"
+                f"raf.cut is {list(options.cut)}, and must be NAME=PIECES of relations into the root types: {known}"
             )
         if found[0] in by_hand:
             raise InputError(f"raf.cut is {list(options.cut)}, and names {found[0]} twice")

@@ -15,7 +15,7 @@ from hetjax.system.arrays import Array
 
 
 class SingleBatches(Batches):
-    """Batches of seed nodes with sampled neighbourhoods, or of all that the training nodes depend on, on one device.
+    """Batches of examples with sampled neighbourhoods, or of all that the training examples depend on, on one device.
 
     Args:
       sampler: the sampler of the graph.
@@ -40,15 +40,18 @@ class SingleBatches(Batches):
         self.edges = 0
         super().__init__(sampler.graph, task, regime, seed, "train")
 
-    def sample(self, seeds: np.ndarray, stream: tuple) -> Sample:
+    def sample(self, examples: np.ndarray, stream: tuple) -> Sample:
+        seeds = self.nodes(examples)
         if self.regime.whole:
-            blocks = needed_graph(self.sampler, {self.root: seeds}, len(self.regime.fanouts))
+            blocks = needed_graph(self.sampler, seeds, len(self.regime.fanouts))
             self.edges = count_edges(blocks)
-            return Sample(blocks, {}, ())
-        sample = self.sampler.sample({self.root: seeds}, self.regime.fanouts, stream)
+            return Sample(blocks, {}, (), seeds)
+        sample = self.sampler.sample(seeds, self.regime.fanouts, stream)
         return self.together.paired(sample) if self.together else sample
 
     def measure(self, sample: Sample) -> Iterator[tuple[str, int, int]]:
+        if not self.regime.whole:
+            yield from self.measure_seeds([sample.seeds], self.regime.batch_size)
         yield from measure(self.use, sample, self.graph)
         if self.together:
             yield from self.together.measure(sample)
@@ -56,14 +59,15 @@ class SingleBatches(Batches):
     def reads(self, sample: Sample) -> dict[tuple[str, int], np.ndarray]:
         return {(node_type, 0): ids for node_type, ids in sample.inputs.items()}
 
-    def send(self, seeds: np.ndarray, sample: Sample) -> Batch:
+    def send(self, examples: np.ndarray, sample: Sample) -> Batch:
         size, blocks = self.regime.batch_size, sample.blocks
         inputs: Mapping[str, Array] = {}
         if self.regime.whole:  # in which nothing is padded, and targets are in the order of their ids
-            rows = np.unique(seeds, return_inverse=True)[1].astype(np.int32)
+            rows = {t: np.unique(ids, return_inverse=True)[1].astype(np.int32) for t, ids in sample.seeds.items()}
         else:
-            rows, room = np.arange(size, dtype=np.int32), {self.root: size}
+            room = self.seed_rooms(size)
+            rows = {t: np.arange(count, dtype=np.int32) for t, count in room.items()}
             blocks, inputs = pad_sample(self.capacities, self.use, sample, room, self.graph)
             if self.together:
                 blocks = self.together.filled(self.capacities, blocks, sample, room)
-        return self.to_device(Batch(blocks, inputs, {self.root: rows}, self.arrays(seeds, size)))
+        return self.to_device(Batch(blocks, inputs, rows, self.arrays(examples, size)))

@@ -1,8 +1,8 @@
 """The whole graph as one batch: every device has all edges, and a range of the nodes."""
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec as P
 from hetjax.graph.schema import Relation
 from hetjax.partition.owned import Owned
 from hetjax.sampling.blocks import NO_NODE, Adjacency, Batch, Block, pad, pad_adjacency
-from hetjax.sampling.loader import Batches
+from hetjax.sampling.loader import Batches, by_owner
 from hetjax.sampling.whole import whole_graph
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.columns import slice_of
@@ -20,9 +20,22 @@ from hetjax.sharding.mesh import FEATURE
 from hetjax.sharding.spmd import SpmdBatch
 from hetjax.sharding.strategy import Setup
 from hetjax.sharding.tensor.folds import Divided
+from hetjax.sharding.tensor.seeds import are_shared, given, places, stacked
 
 BLOCK_SPEC = Block(P(), P(FEATURE), P(FEATURE), P(FEATURE))  # type: ignore[arg-type]  # of all their arrays
 SLICED_SPEC = Block(P(), P(), P(), P(FEATURE))  # type: ignore[arg-type]  # whose targets are all nodes on every device
+
+
+class Given(NamedTuple):
+    """The data of a step besides the batch.
+
+    Attributes:
+      still: the columns of each device of features that never change, as of `Together`.
+      sent: the rows of the last embeddings that devices send, as of `seeds.gathered`.
+    """
+
+    still: Mapping[str, Any]
+    sent: Mapping[str, Any]
 
 
 def ranges(nodes: Mapping[str, int], parts: int) -> Owned:
@@ -46,23 +59,34 @@ class TensorBatches(Batches):
         self.decoupled = setup.trainer.model.decoupled is not None
         super().__init__(setup.graph, setup.task, setup.regime, setup.config.train.seed, "tensor")
 
-    def sample(self, seeds: np.ndarray, stream: tuple) -> tuple[Block, ...]:
+    def sample(self, examples: np.ndarray, stream: tuple) -> tuple[Block, ...]:
         return whole_graph(self.graph, self.task.roots, len(self.regime.fanouts), self.reads_own)
 
     def measure(self, sample: tuple[Block, ...]) -> Iterator[tuple[str, int, int]]:
         return iter(())  # nothing grows
 
-    def send(self, seeds: np.ndarray, sample: tuple[Block, ...]) -> SpmdBatch:
-        target = self.root
-        own = self.owned.split(target, seeds)
+    def send(self, examples: np.ndarray, sample: tuple[Block, ...]) -> SpmdBatch:
+        own = by_owner(self.task, examples, self.owned.owner, self.owned.parts)
         size = max(1, *map(len, own))
-        rows = np.concatenate([pad(self.owned.local[target][ids], size, NO_NODE) for ids in own])
-        arrays = jax.tree.map(lambda *leaves: np.concatenate(leaves), *(self.arrays(ids, size) for ids in own))
-        local = Batch((), {}, {target: rows}, arrays)
-        weight = np.full(self.mesh.size, self.weight(seeds))
+        seeds = [self.nodes(share) for share in own]
+        rows, sent = self._seed_rows(seeds)
+        arrays = jax.tree.map(lambda *leaves: np.concatenate(leaves), *(self.arrays(share, size) for share in own))
+        local = Batch((), {}, rows, arrays)
+        weight = np.full(self.mesh.size, self.weight(examples))
         kept = {t: self._columns(self.graph.features[t]) for t in self.still}
-        sharded: SpmdBatch = meshes.put(self.mesh, P(FEATURE), SpmdBatch(local, kept, weight))
+        sharded: SpmdBatch = meshes.put(self.mesh, P(FEATURE), SpmdBatch(local, Given(kept, sent), weight))
         return sharded._replace(local=sharded.local._replace(blocks=self._blocks(sample)))
+
+    def _seed_rows(self, seeds: Sequence[Mapping[str, np.ndarray]]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the rows of every device's seeds, and the rows that devices send; none where each has its own seeds' rows."""
+        shared = are_shared(seeds, self.owned)
+        nodes = given(seeds, self.owned, shared)
+        sizes = {t: max(1, *map(len, parts)) for t, parts in nodes.items()}
+        local = {t: stacked([self.owned.local[t][ids] for ids in parts], sizes[t]) for t, parts in nodes.items()}
+        if not shared:
+            return local, {}
+        rooms = {t: max(1, *(len(own[t]) for own in seeds)) for t in nodes}
+        return {t: stacked(of, rooms[t]) for t, of in places(seeds, nodes, sizes, shared).items()}, local
 
     def _blocks(self, sample: tuple[Block, ...]) -> tuple[Block, ...]:
         """Return the layers' blocks on the mesh; arrays that several of them have are there once."""

@@ -65,7 +65,7 @@ def sent(trainer: Trainer, graph: HetGraph, parts: int) -> dict[str, float]:
 
 
 def decoupled(trainer: Trainer, graph: HetGraph, parts: int) -> dict[str, float]:
-    """Return the bytes of decoupled models, as `sent`: one split of every type that is read, one gather of the target type, and the same backward."""
+    """Return the bytes of decoupled models, as `sent`: one split of every type that is read, one gather of the root types, and the same backward."""
     model, nodes = trainer.model, graph.schema.nodes
     assert model.decoupled
     heads = heads_folded_by(model.layers[0])
@@ -74,7 +74,8 @@ def decoupled(trainer: Trainer, graph: HetGraph, parts: int) -> dict[str, float]
         return Carried(nodes[node_type], parts * round_slice(parts, columns, heads)).bytes(parts)
 
     split = sum(carried(t, read) for t, read in model.layers[0].widths.items())
-    return {"rows_to_columns": 2 * split, "columns_to_rows": 2 * carried(model.target, model.decoupled.widths[-1])}
+    gather = sum(carried(t, model.decoupled.widths[-1]) for t in model.roots)
+    return {"rows_to_columns": 2 * split, "columns_to_rows": 2 * gather}
 
 
 def coupled(trainer: Trainer, graph: HetGraph, parts: int) -> dict[str, float]:

@@ -76,14 +76,14 @@ class TensorEngine(SpmdEngine):
         return dict(gradients), {}
 
     def exchanges(self, batch: SpmdBatch) -> Sequence[Exchange]:
-        model = self.trainer.model
+        model, given = self.trainer.model, batch.rows
         if not model.decoupled:
-            return [Together(batch.rows) for _ in model.layers]
-        gathered: list[dict[str, int]] = [{} for _ in model.layers]
-        gathered[-1] = {model.target: model.decoupled.widths[-1]}
+            return [Together(given.still, given.sent) for _ in model.layers]
+        wanted: list[dict[str, int]] = [{} for _ in model.layers]
+        wanted[-1] = dict.fromkeys(model.roots, model.decoupled.widths[-1])
         return [
-            Slices(self.mesh.size, layer.widths, not depth, wanted, heads_folded_by(layer))
-            for depth, (layer, wanted) in enumerate(zip(model.layers, gathered))
+            Slices(self.mesh.size, layer.widths, not depth, of_layer, heads_folded_by(layer), given.sent)
+            for depth, (layer, of_layer) in enumerate(zip(model.layers, wanted))
         ]
 
     def over_rows(self, value: jax.Array) -> jax.Array:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from hetjax.models.exchange import Exchange
 from hetjax.models.layer import Layer
 from hetjax.sharding.columns import own_slice, slice_of, to_columns, to_rows
+from hetjax.sharding.tensor.seeds import gathered
 
 
 def heads_folded_by(layer: Layer) -> int:
@@ -38,10 +39,23 @@ class Slices(Exchange):
       first: whether the embeddings below are this device's rows.
       gathered: the types whose rows are wanted of the last round, and their numbers of columns; empty in other rounds.
       heads: the heads of attention, which are divided whole; 0: single columns are divided.
+      sent: the rows of the last embeddings that devices send to each other, as of `seeds.gathered`.
     """
 
-    def __init__(self, parts: int, widths: Mapping[str, int], first: bool, gathered: Mapping[str, int], heads: int = 0):
+    def __init__(
+        self,
+        parts: int,
+        widths: Mapping[str, int],
+        first: bool,
+        gathered: Mapping[str, int],
+        heads: int,
+        sent: Mapping[str, jax.Array],
+    ):
         self.parts, self.widths, self.first, self.gathered, self.heads = parts, widths, first, gathered, heads
+        self.sent = sent
+
+    def leave(self, x: Mapping[str, jax.Array]) -> Mapping[str, jax.Array]:
+        return gathered(x, self.sent)
 
     def before(
         self, x: Mapping[str, jax.Array], prepare: Callable[[Mapping[str, jax.Array]], Mapping[str, Any]]

@@ -15,6 +15,7 @@ from hetjax.models.exchange import Exchange
 from hetjax.sampling.blocks import Adjacency
 from hetjax.sharding.columns import to_columns, to_rows
 from hetjax.sharding.tensor.folds import Divided
+from hetjax.sharding.tensor.seeds import gathered
 
 Fold = Callable[[Adjacency, jax.Array], jax.Array]
 
@@ -68,10 +69,14 @@ class Together(Exchange):
 
     Args:
       still: this device's columns of all nodes, of types whose features never change; they need not be sent.
+      sent: the rows of the last embeddings that devices send to each other, as of `seeds.gathered`.
     """
 
-    def __init__(self, still: Mapping[str, jax.Array]):
-        self.still = still
+    def __init__(self, still: Mapping[str, jax.Array], sent: Mapping[str, jax.Array]):
+        self.still, self.sent = still, sent
+
+    def leave(self, x: Mapping[str, jax.Array]) -> Mapping[str, jax.Array]:
+        return gathered(x, self.sent)
 
     def after(
         self, totals: Mapping[str, Any], own: Mapping[str, jax.Array], targets: Mapping[str, Any]

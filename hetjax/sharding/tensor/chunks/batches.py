@@ -1,48 +1,80 @@
-"""The whole graph as one batch of chunks: the arrays of the target type's rows."""
+"""The whole graph as one batch of chunks: the training examples of each device, some at a time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from hetjax.partition.owned import Owned
-from hetjax.sampling.loader import Batches
+from hetjax.sampling.loader import Batches, by_owner
 from hetjax.sharding.strategy import Setup
-from hetjax.sharding.tensor.chunks.host import Rows
+from hetjax.sharding.tensor.seeds import are_shared, given, places
+
+
+class SeedBlock(NamedTuple):
+    """Some training examples of every device.
+
+    Attributes:
+      given: the rows that each device gives, int32 per root type: their positions among its own rows.
+      rows: the rows of each device's seeds, int32 per root type, among those that it gave, or among those of all devices.
+      arrays: the task's arrays, of each device, padded.
+    """
+
+    given: Mapping[str, list[np.ndarray]]
+    rows: Mapping[str, list[np.ndarray]]
+    arrays: list[Any]
 
 
 class Seeds(NamedTuple):
-    """The one batch of the whole graph, on the host.
+    """Training examples, on the host.
 
     Attributes:
-      arrays: the task's arrays, for every row of the root type; rows that do not train have zeros.
-      weight: the weight of all examples together.
+      blocks: all of them.
+      sizes: the rows that a device gives of a block, and its seeds, per root type, padding included.
+      shared: whether devices send these rows to each other.
     """
 
-    arrays: Any
-    weight: np.float32
+    blocks: list[SeedBlock]
+    sizes: tuple[Mapping[str, int], Mapping[str, int]]
+    shared: bool
 
 
 class ChunkedBatches(Batches):
-    """The one batch of the whole graph, for each device's own rows."""
+    """The one batch of the whole graph; a device has the examples whose nodes it owns."""
 
-    def __init__(self, setup: Setup, owned: Owned, places: Sequence[int]):
-        self.owned, self.places = owned, places
+    def __init__(self, setup: Setup, owned: Owned):
+        self.owned = owned
         super().__init__(setup.graph, setup.task, setup.regime, setup.config.train.seed, "tensor")
 
-    def sample(self, seeds: np.ndarray, stream: tuple) -> tuple:
+    def sample(self, examples: np.ndarray, stream: tuple) -> tuple:
         return ()
 
     def measure(self, sample: tuple) -> Iterator[tuple[str, int, int]]:
         return iter(())
 
-    def send(self, seeds: np.ndarray, sample: tuple) -> Seeds:
-        arrays = self.task.seeds(seeds).arrays
+    def send(self, examples: np.ndarray, sample: tuple) -> np.float32:
+        return self.weight(examples)
 
-        def own(leaf: np.ndarray) -> Rows:
-            every = np.zeros((self.graph.schema.nodes[self.root], *leaf.shape[1:]), leaf.dtype)
-            every[seeds] = leaf
-            return [self.owned.take(self.root, every, place) for place in self.places]
+    def seeds(self, share: float) -> Seeds:
+        """Return all training examples in blocks.
 
-        return Seeds(jax.tree.map(own, arrays), self.weight(seeds))
+        Args:
+          share: the largest share of a device's examples in a block; at least one example.
+        """
+        every = by_owner(self.task, self.train, self.owned.owner, self.owned.parts)
+        most = max(1, *map(len, every))
+        size = max(1, int(np.ceil(share * most)))
+        examples = [[own[start : start + size] for own in every] for start in range(0, most, size)]
+        seeds = [[self.nodes(own) for own in parts] for parts in examples]
+        shared = any(are_shared(parts, self.owned) for parts in seeds)
+        nodes = [given(parts, self.owned, shared) for parts in seeds]
+        sizes = {t: max(1, *(len(ids) for of in nodes for ids in of[t])) for t in self.task.roots}
+        rooms = {t: max(1, *(len(own[t]) for parts in seeds for own in parts)) for t in self.task.roots}
+        blocks = [
+            SeedBlock(self._local(of), places(own, of, sizes, shared), [self.arrays(each, size) for each in parts])
+            for parts, own, of in zip(examples, seeds, nodes)
+        ]
+        return Seeds(blocks, (sizes, rooms), shared)
+
+    def _local(self, nodes: Mapping[str, Sequence[np.ndarray]]) -> dict[str, list[np.ndarray]]:
+        return {t: [self.owned.local[t][ids] for ids in of] for t, of in nodes.items()}

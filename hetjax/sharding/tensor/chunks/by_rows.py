@@ -9,11 +9,12 @@ from jax.sharding import Mesh
 
 from hetjax.kernels.tables import Table
 from hetjax.partition.owned import Owned
+from hetjax.sampling.blocks import NO_NODE, pad
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.spmd import to_host
 from hetjax.sharding.strategy import Setup
-from hetjax.sharding.tensor.chunks.batches import Seeds
-from hetjax.sharding.tensor.chunks.host import Rows, divided, seen, zeros
+from hetjax.sharding.tensor.chunks.batches import ChunkedBatches, SeedBlock, Seeds
+from hetjax.sharding.tensor.chunks.host import Rows, divided, seen, taken, zeros
 from hetjax.sharding.tensor.chunks.programs import Drawn, RowPrograms, part_of
 from hetjax.sharding.tensor.chunks.rows import RowBlocks
 from hetjax.sharding.tensor.chunks.updates import Updates
@@ -28,14 +29,16 @@ class ByRows:
       setup: the setup of the run.
       mesh: the mesh with the axis `feature`.
       owned: the owner of each node.
+      batches: the training examples.
       share: the largest share of a type's rows in a block; at least one row.
     """
 
-    def __init__(self, setup: Setup, mesh: Mesh, owned: Owned, share: float):
+    def __init__(self, setup: Setup, mesh: Mesh, owned: Owned, batches: ChunkedBatches, share: float):
         self.mesh, self.owned, self.trainer = mesh, owned, setup.trainer
-        self.target, self.seed = setup.trainer.model.target, np.int32(setup.config.train.seed)
+        self.seed = np.int32(setup.config.train.seed)
         self.blocks = RowBlocks(mesh, owned, meshes.positions_here(mesh), share)
         self.programs, self.updates = RowPrograms(setup.trainer, mesh), Updates(setup.trainer, mesh)
+        self.batches, self.seeds = batches, dict[float, Seeds]()
 
     @property
     def all(self) -> list[Program]:
@@ -70,28 +73,63 @@ class ByRows:
                     own[at] = x[: at.stop - at.start]
         return sums, out
 
-    def loss(self, state: TrainState, batch: Seeds, rows: Rows) -> tuple[Any, tuple[Any, Rows]]:
-        """Return parts of the gradients of weights, each device's share of the loss, and the gradients of the last embeddings."""
-        params, target = head(state.params), self.target
-        sums = zeros(self.mesh, params)
-        pull, share = [np.zeros_like(x) for x in rows], [np.zeros(1, rows[0].dtype) for _ in rows]
-        leaves, form = jax.tree.flatten(batch.arrays, is_leaf=lambda node: isinstance(node, list))
-        for (at, block), *of_task in zip(self.blocks.of(target, rows), *(self.blocks.of(target, of) for of in leaves)):
-            arrays = jax.tree.unflatten(form, [leaf for _, leaf in of_task])
-            sums, found = self.programs.loss(sums, params, block, arrays, batch.weight)
-            for own, of_loss, (loss, gradient) in zip(pull, share, seen(self.mesh, found)):
-                own[at] = gradient[: at.stop - at.start]
-                of_loss += loss
-        return sums, (divided(self.mesh, share), pull)
+    def loss(
+        self, state: TrainState, weight: np.float32, x: Mapping[str, Rows]
+    ) -> tuple[Any, tuple[Any, dict[str, Rows]]]:
+        """Return parts of the gradients of weights, each device's share of the loss, and the gradients of the last embeddings.
 
-    def whole(self, rows: Rows) -> np.ndarray:
-        """Return the rows of all nodes of the root type, in every process."""
+        Args:
+          weight: the weight of all training examples.
+          x: the last embeddings of every node, per root type.
+        """
+        params, seeds = head(state.params), self.training_seeds()
+        sums = zeros(self.mesh, params)
+        pulls = {t: [np.zeros_like(own) for own in rows] for t, rows in x.items()}
+        share = [np.zeros(1, rows.dtype) for rows in next(iter(x.values()))]
+        for block in seeds.blocks:
+            rows = {
+                t: [taken(own, at, seeds.sizes[0][t]) for own, at in self._given(block, t, of)] for t, of in x.items()
+            }
+            sums, found = self.programs.loss[seeds.shared](sums, params, *self._on_devices(block, seeds, rows), weight)
+            for number, (own, (loss, gradients)) in enumerate(zip(share, seen(self.mesh, found))):
+                own += loss
+                for t, gradient in gradients.items():
+                    _, at = self._given(block, t, pulls[t])[number]
+                    pulls[t][number][at] += gradient[: len(at)]
+        return sums, (divided(self.mesh, share), pulls)
+
+    def training_seeds(self) -> Seeds:
+        """Return the training examples in blocks of today's share."""
+        share = self.blocks.share
+        if share not in self.seeds:
+            self.seeds = {share: self.batches.seeds(share)}
+        return self.seeds[share]
+
+    def _given(self, block: SeedBlock, t: str, rows: Rows) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the rows of each device that is here, and the positions of those that it gives."""
+        return [(own, block.given[t][place]) for own, place in zip(rows, self.blocks.places, strict=True)]
+
+    def _on_devices(self, block: SeedBlock, seeds: Seeds, rows: Mapping[str, Rows]) -> tuple[Any, Any, Any]:
+        """Return the rows that devices give, the rows of their seeds among these, and the task's arrays."""
+        of_devices = [
+            (
+                {t: of[number] for t, of in rows.items()},
+                {t: np.asarray(pad(of[place], seeds.sizes[1][t], NO_NODE)) for t, of in block.rows.items()},
+                block.arrays[place],
+            )
+            for number, place in enumerate(self.blocks.places)
+        ]
+        placed: tuple[Any, Any, Any] = divided(self.mesh, of_devices)
+        return placed
+
+    def whole(self, t: str, rows: Rows) -> np.ndarray:
+        """Return the rows of all nodes of a root type, in every process."""
         own: dict[int, list[np.ndarray]] = {}
-        for at, block in self.blocks.of(self.target, rows):
+        for at, block in self.blocks.of(t, rows):
             for place, some in enumerate(np.split(to_host(block), self.mesh.size)):
                 own.setdefault(place, []).append(some[: at.stop - at.start])
         every = np.concatenate([np.concatenate(own[place]) for place in range(self.mesh.size)])
-        return np.asarray(self.owned.whole(self.target, every))
+        return np.asarray(self.owned.whole(t, every))
 
     def measured(self, tables: Mapping[str, Sequence[Table]], gradients: Mapping[str, Rows]) -> tuple[float, float]:
         """Return the sum of squares of the tables' gradients, with those of the penalty, and the penalty."""
@@ -116,11 +154,22 @@ class ByRows:
         for (_, block), (_, pulls) in zip(self.blocks.of(t, rows), self.blocks.of(t, gradients)):
             yield block, pulls
 
-    def loss_shapes(self, state: TrainState, width: int, arrays: Any, dtype: Any) -> tuple[Any, ...]:
-        """Return shapes of the arguments of `RowPrograms.loss`; `arrays` are the task's, of any examples."""
-        params, rows = head(state.params), self.mesh.size * self.blocks.size(self.target)
-        of_task = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((rows, *leaf.shape[1:]), leaf.dtype), arrays)
-        return params, jax.ShapeDtypeStruct((rows, width), dtype), of_task, jax.ShapeDtypeStruct((), np.float32)
+    def loss_shapes(self, state: TrainState, widths: Mapping[str, int], dtype: Any) -> tuple[Any, ...]:
+        """Return shapes of the arguments of `RowPrograms.loss` without the sums.
+
+        Args:
+          widths: of the last embeddings, per root type.
+          dtype: of these.
+        """
+        seeds, parts = self.training_seeds(), self.mesh.size
+        sizes, rooms = seeds.sizes
+        rows = {t: jax.ShapeDtypeStruct((parts * size, widths[t]), dtype) for t, size in sizes.items()}
+        at = {t: jax.ShapeDtypeStruct((parts * room,), np.int32) for t, room in rooms.items()}
+        arrays = jax.tree.map(
+            lambda leaf: jax.ShapeDtypeStruct((parts * len(leaf), *leaf.shape[1:]), leaf.dtype),
+            seeds.blocks[0].arrays[0],
+        )
+        return head(state.params), rows, at, arrays, jax.ShapeDtypeStruct((), np.float32)
 
 
 def head(params: Any) -> Any:

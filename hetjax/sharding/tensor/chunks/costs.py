@@ -47,7 +47,7 @@ def sent(
             heads = heads_folded_by(layer)
             width = round_slice(parts, model.decoupled.widths[-1], heads)
             splits = {t: round_slice(parts, read, heads) for t, read in layer.widths.items()} if not depth else {}
-            numbers, never = Numbers(splits, {model.target: width} if last else {}), frozenset[str]()
+            numbers, never = Numbers(splits, dict.fromkeys(model.roots, width) if last else {}), frozenset[str]()
         else:
             of_layer = attended if layer.traits.logit else folded
             constant = frozenset() if depth else kept

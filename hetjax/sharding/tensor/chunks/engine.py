@@ -16,7 +16,7 @@ from hetjax.sharding.gathered import whole_tables
 from hetjax.sharding.spmd import replicate
 from hetjax.sharding.strategy import Engine, Setup
 from hetjax.sharding.tensor.chunks.back import Run
-from hetjax.sharding.tensor.chunks.batches import ChunkedBatches, Seeds
+from hetjax.sharding.tensor.chunks.batches import ChunkedBatches
 from hetjax.sharding.tensor.chunks.by_rows import ByRows
 from hetjax.sharding.tensor.chunks.host import Columns, Repeated, Rows, zeros
 from hetjax.sharding.tensor.chunks.layers import Coupled, Read, Round
@@ -45,8 +45,9 @@ class ChunkedEngine(Engine):
         nodes, self.mesh, self.plan, self.pipelined = setup.graph.schema.nodes, mesh, plan, pipelined
         self.owned = Owned({t: np.arange(count) % mesh.size for t, count in nodes.items()}, mesh.size)
         self.places = meshes.positions_here(mesh)
-        super().__init__(setup, ChunkedBatches(setup, self.owned, self.places))
-        self.by_rows = ByRows(setup, mesh, self.owned, plan.share)
+        batches = ChunkedBatches(setup, self.owned)
+        super().__init__(setup, batches)
+        self.by_rows = ByRows(setup, mesh, self.owned, batches, plan.share)
         self.folder, model = setup.folder and setup.folder / "tables", self.trainer.model
         self.enters = bool(model.transforms or model.input_dropout)
         still = frozenset() if self.enters else frozenset(t for t in self.trainer.widths if t in setup.graph.features)
@@ -93,7 +94,7 @@ class ChunkedEngine(Engine):
         if self.folder and self.setup.processes.first:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def step(self, state: TrainState, batch: Seeds, upcoming: Any = None) -> tuple[TrainState, Any]:
+    def step(self, state: TrainState, batch: np.float32, upcoming: Any = None) -> tuple[TrainState, Any]:
         self.steps += 1
         losses, weights, rows = self._gradients(state, batch)
         loss, gradients = self.by_rows.updates.total(weights, state.params, losses)
@@ -106,9 +107,10 @@ class ChunkedEngine(Engine):
         return trained._replace(tables=held), jax.block_until_ready(loss)
 
     def embed(self, state: TrainState, nodes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
-        ((root, ids),) = nodes.items()
-        every = self.by_rows.whole(self._forward(state, False)[0][root])
-        return {root: np.asarray(every[ids], np.float32)} if self.setup.processes.first else None
+        x = self._forward(state, False)[0]
+        every = {t: self.by_rows.whole(t, x[t]) for t in sorted(nodes)}
+        first = self.setup.processes.first
+        return {t: np.asarray(every[t][ids], np.float32) for t, ids in nodes.items()} if first else None
 
     def traffic(self) -> list[Sent]:
         programs = [program for of in self.programs for program in of.all]
@@ -122,7 +124,7 @@ class ChunkedEngine(Engine):
         return Given(part, Drawn(self.seed, state.step), training)
 
     def _forward(self, state: TrainState, training: bool) -> tuple[dict[str, Rows], list[Kept], dict[str, Rows]]:
-        """Return the target type's last embeddings, the residuals of the backward pass, and the features."""
+        """Return the root types' last embeddings, the residuals of the backward pass, and the features."""
         learned = {t: [table.rows for table in held] for t, held in state.tables.items()}
         features = {**self.static, **learned}
         x: dict[str, Rows] = self.by_rows.entered(state, features, training) if self.enters else features
@@ -179,12 +181,11 @@ class ChunkedEngine(Engine):
         found = self.programs[depth].fold.jitted.eval_shape(True, t, given.params, given.drawn, read, edges)
         return [found[""][0].columns[0]]
 
-    def _gradients(self, state: TrainState, batch: Seeds) -> tuple[Any, list[Any], dict[str, Rows]]:
+    def _gradients(self, state: TrainState, weight: np.float32) -> tuple[Any, list[Any], dict[str, Rows]]:
         """Return each device's share of the loss, its parts of the gradients of weights, and the gradients of its tables' rows."""
         x, kept, features = self._forward(state, True)
-        target = self.trainer.model.target
-        head, (losses, pull) = self.by_rows.loss(state, batch, x[target])
-        weights, gradients = [head], {target: pull}
+        head, (losses, gradients) = self.by_rows.loss(state, weight, {t: x[t] for t in self.trainer.model.roots})
+        weights = [head]
         columns: dict[str, Columns] = {}
         for depth in reversed(range(len(self.runs))):
             given = self.given(state, depth, True)

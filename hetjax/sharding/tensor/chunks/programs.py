@@ -4,6 +4,7 @@ Nothing but a stage's arguments is kept for its gradient: the backward pass comp
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -12,12 +13,13 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from hetjax.models.dropout import Masks
-from hetjax.models.hgnn import Stack
+from hetjax.models.hgnn import Stack, read_seeds
 from hetjax.sampling.blocks import Block
+from hetjax.sharding.columns import ROWS, all_rows
 from hetjax.sharding.mesh import FEATURE, shard_map
 from hetjax.sharding.tensor.chunks.layers import Coupled, Read, Summed
 from hetjax.sharding.traffic import GRADIENTS, Program
-from hetjax.sharding.trainer import Trainer
+from hetjax.sharding.trainer import Rows, Trainer
 
 DIVIDED, ALIKE = P(FEATURE), P()
 
@@ -164,18 +166,20 @@ class RowPrograms:
 
     Attributes:
       enter, enter_back: as of `pair`, for the rows of a type that the first layer reads.
-      loss: `(sums, parameters, rows, arrays, weight) -> (sums, (loss, gradient of the rows))`, each device's share of the loss.
+      loss: `(sums, parameters, rows, places, arrays, weight) -> (sums, (loss, gradient of the rows))`, each device's share of the
+        loss, from the embeddings that devices give and where their seeds' are among these; the second one sends them to all devices.
     """
 
     def __init__(self, trainer: Trainer, mesh: Mesh):
         self.trainer = trainer
         self.enter, self.enter_back = pair(self._enter, mesh, (DIVIDED,), (DIVIDED,), self._learned)
-        specs = (DIVIDED, ALIKE, DIVIDED, DIVIDED, ALIKE)
-        self.loss = Program(GRADIENTS, shard_map(self._loss, mesh, specs, DIVIDED), mesh, donate_argnums=0)
+        specs = (DIVIDED, ALIKE, DIVIDED, DIVIDED, DIVIDED, ALIKE)
+        mapped = [shard_map(partial(self._loss, shared), mesh, specs, DIVIDED) for shared in (False, True)]
+        self.loss = [Program(GRADIENTS, one, mesh, donate_argnums=0) for one in mapped]
 
     @property
     def all(self) -> list[Program]:
-        return [self.enter, self.enter_back, self.loss]
+        return [self.enter, self.enter_back, *self.loss]
 
     def _enter(self, training: bool, t: str, params: Any, drawn: Drawn, flows: tuple, others: tuple) -> Any:
         masks = self.trainer.masks(drawn.seed, drawn.step) if training else None
@@ -186,12 +190,13 @@ class RowPrograms:
         return gradients if t in self.trainer.learnable else ()
 
     def _loss(
-        self, sums: Any, params: Any, rows: jax.Array, arrays: Any, weight: jax.Array
-    ) -> tuple[Any, tuple[jax.Array, jax.Array]]:
+        self, shared: bool, sums: Any, params: Any, rows: Rows, places: Rows, arrays: Any, weight: jax.Array
+    ) -> tuple[Any, tuple[jax.Array, Rows]]:
         model, task = self.trainer.model, self.trainer.task
 
-        def share(params: Any, rows: jax.Array) -> jax.Array:
-            outputs: Any = model.apply(params, {model.target: rows}, arrays, method="read_out")
+        def share(params: Any, rows: Rows) -> jax.Array:
+            every = {t: all_rows(ROWS, of) for t, of in rows.items()} if shared else rows
+            outputs: Any = model.apply(params, read_seeds(every, model.roots, places), arrays, method="read_out")
             return task.loss(outputs, arrays) / weight
 
         loss, (of_params, of_rows) = jax.value_and_grad(share, (0, 1))(params, rows)

@@ -145,10 +145,10 @@ def of_rows(engine: ChunkedEngine) -> int:
         pull = rows.enter.jitted.eval_shape(True, t, params, drawn, block, ids)
         sums = stacked(parts, params)
         found.append(_take(rows.enter_back, t, sums, params, drawn, block, ids, pull))
-    last, task = trainer.model.layers[-1], trainer.task
-    arrays = task.seeds(task.examples("train")[:1]).arrays
-    arguments = engine.by_rows.loss_shapes(state, width_made(last, trainer.model.target), arrays, engine.floats(state))
-    found.append(_take(rows.loss, stacked(parts, arguments[0]), *arguments))
+    widths = {t: width_made(trainer.model.layers[-1], t) for t in trainer.model.roots}
+    arguments = engine.by_rows.loss_shapes(state, widths, engine.floats(state))
+    shared = engine.by_rows.training_seeds().shared
+    found.append(_take(rows.loss[shared], stacked(parts, arguments[0]), *arguments))
     return 2 * max(found)
 
 
