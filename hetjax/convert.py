@@ -1,7 +1,7 @@
 """Make a store: `python -m hetjax.convert --data.format rdf --data.path aifb --out STORE`; or check one: `--check STORE`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hetjax.datasets.load import load, outline
@@ -52,8 +52,9 @@ def _check(path: str) -> None:
     graph = store.open(path, relations, features)
     check(graph, path)
     for name in (graph.target, *graph.columns):
-        of_column = graph.with_target(name)
-        of_column.names.check(of_column.schema, f"{path}: {name}" if graph.columns else path)
+        column = graph.column(name)
+        names, schema = replace(graph.names, classes=column.names), replace(graph.schema, classes=column.classes)
+        names.check(schema, f"{path}: {name}" if graph.columns else path)
     verified = checksums.verify(path, relations, features)
     words = "all as they were written" if verified else "of which it has no checksums: an older hetjax wrote it"
     log.info(f"{path}: {outline(graph)}, {words}")

@@ -12,15 +12,18 @@ from hetjax.graph.columns import (
     LABEL_NAME,
     NO_FILES,
     Column,
+    check_column,
     check_name,
-    check_splits,
-    check_values,
     checked,
+    column_rows,
     column_type,
+    relation_column,
     schema_of,
 )
 from hetjax.graph.csc import CSC
+from hetjax.graph.label_rows import checked_ends
 from hetjax.graph.names import Names
+from hetjax.graph.relation_names import find_relation
 from hetjax.graph.schema import Relation, Schema
 from hetjax.system.errors import InputError, nearest, short
 
@@ -43,7 +46,8 @@ class HetGraph:
       splits: for each of `train`, `validation`, `test` the ids of labelled target nodes; int32, sorted, disjoint.
       names: the users' own ids of the nodes, and the names of the classes, where they are known.
       label_name: the name of the column of labels, without its type.
-      columns: other columns of labels by `TYPE.NAME`; `with_target` makes one of them the labels.
+      columns: other columns of labels, by `TYPE.NAME` of nodes and by `RELATION.NAME` of labelled pairs; `with_target` makes one
+        of nodes the labels, `column` gives any.
     """
 
     schema: Schema
@@ -92,7 +96,7 @@ class HetGraph:
         yield self.labels
         yield from self.splits.values()
         for column in self.columns.values():
-            yield from (column.labels, *column.splits.values())
+            yield from column.arrays
 
     @property
     def target(self) -> str:
@@ -104,6 +108,37 @@ class HetGraph:
         """The labels and splits as a column."""
         return Column(self.labels, self.splits, self.schema.classes, self.names.classes)
 
+    def column(self, name: str, what: str = "the column") -> Column:
+        """Return a column of labels, the graph's own or another.
+
+        Args:
+          name: `TYPE.NAME` or `RELATION.NAME`, with any spelling of the relation (`hetjax.graph.relation_names`); a type or a
+            relation alone names its one column.
+          what: the name, for an error.
+
+        Raises:
+          InputError: there is no such column, or the type or relation has several.
+        """
+        name = self.column_name(name, what)
+        return self.own_column if name == self.target else self.columns[name]
+
+    def column_name(self, name: str, what: str = "the column") -> str:
+        """Return the full name of the column that `column` gives."""
+        known = [self.target, *self.columns]
+        owners = {one.relation for one in self.columns.values() if one.relation is not None}
+        found = [name] if name in known else [full for full in known if column_type(full) == name]
+        text, _, label = name.rpartition(".")
+        for owner, end in () if found else ((name, ""), (text, label)):
+            relation = find_relation(owner, owners, f"{what} is {short(repr(name))}: relation")
+            keys = [f"{relation.key}.{end}"] if relation and end else []
+            keys = keys or [full for full, one in self.columns.items() if relation and one.relation == relation]
+            found = found or [full for full in keys if full in known]
+        if not found:
+            raise InputError(f"{what} is {short(repr(name))}, and no column of labels{nearest(name, known)}")
+        if len(found) > 1:
+            raise InputError(f"{what} is {name!r}, whose columns of labels are {', '.join(found)}: name one")
+        return found[0]
+
     def with_target(self, name: str) -> "HetGraph":
         """Return the same graph with another column as its labels, and today's among its `columns`; nothing is copied.
 
@@ -111,19 +146,15 @@ class HetGraph:
           name: `TYPE.NAME`; a type alone names its one column; empty: the graph as it is.
 
         Raises:
-          InputError: there is no such column, or a type has several.
+          InputError: there is no such column, a type has several, or it is a relation's.
         """
         if name in ("", self.target):
             return self
-        known = [self.target, *self.columns]
-        found = [name] if name in known else [column for column in known if column_type(column) == name]
-        if not found:
-            raise InputError(f"task.target is {short(repr(name))}, and no column of labels{nearest(name, known)}")
-        if len(found) > 1:
-            raise InputError(f"task.target is {name!r}, whose columns of labels are {', '.join(found)}: name one")
-        (name,) = found
+        name = self.column_name(name, "task.target")
         if name == self.target:
             return self
+        if (relation := self.columns[name].relation) is not None:
+            raise InputError(f"task.target is {name!r}, of relation {relation}, and should be a column of a node type")
         column, node_type = self.columns[name], column_type(name)
         return replace(
             self,
@@ -150,7 +181,7 @@ class HetGraph:
         return self.own_column.labelled(ids)
 
     def only(self, relations: Sequence[Relation]) -> "HetGraph":
-        """Return the same graph with the edges of some relations alone; nothing is copied.
+        """Return the same graph with the edges of some relations alone, and all columns of labels; nothing is copied.
 
         Raises:
           InputError: a relation that the graph does not have.
@@ -195,7 +226,8 @@ def build(
       where: the file or folder to name in an error.
       names: as in `HetGraph`.
       files: what an error of `labels`, `features` or a split names instead, where these lie in a file of their own.
-      columns, label_name: as in `HetGraph`; the arrays of a column may be of the types that `labels` and `splits` may be of.
+      columns, label_name: as in `HetGraph`; the arrays of a column may be of the types that `labels` and `splits` may be of, the
+        relation of one that has `ends` may be spelled in any way, and `Column.relation` is set.
 
     Raises:
       InputError: for the first thing that is wrong, with its place and both values.
@@ -212,20 +244,29 @@ def build(
     names.check(schema, where)
     features = {name: np.asanyarray(matrix) for name, matrix in features.items()}
     own = Column(labels, splits, schema.classes, names.classes)
-    own = checked(own, schema, where, names, files)
+    own = checked(own, column_rows(own, schema.target, schema.nodes, names), where, files)
     check_name(f"{schema.target}.{label_name}", schema, where)
-    if f"{schema.target}.{label_name}" in columns:
-        raise InputError(f"{where}: two columns of labels are called {schema.target}.{label_name}")
-    made = {}
-    for name, column in columns.items():
-        check_name(name, schema, where)
-        place, its_names = f"{where}: {name}", replace(names, classes=column.names)
-        its_schema = schema_of(schema, name, column.classes)
-        its_names.check(its_schema, place)
-        made[name] = checked(column, its_schema, place, its_names, NO_FILES)
+    made: dict[str, Column] = {}
+    for given, column in columns.items():
+        name, column = _checked_column(given, column, schema, where, names)
+        if name in (f"{schema.target}.{label_name}", *made):
+            raise InputError(f"{where}: two columns of labels are called {name}")
+        made[name] = column
     graph = HetGraph(schema, relations, features, own.labels, own.splits, names, label_name, made)
     check(graph, where, sorted_edges=True, files=files)
     return graph
+
+
+def _checked_column(name: str, column: Column, schema: Schema, where: str, names: Names) -> tuple[str, Column]:
+    """Return a column's full name and the column as a graph has it, once it is checked."""
+    if column.ends is None:
+        check_name(name, schema, where)
+    else:
+        name, relation = relation_column(name, schema.relations, where)
+        ends = checked_ends(column.ends, relation, schema.nodes, f"{where}: {name}")
+        column = replace(column, relation=relation, ends=ends)
+    replace(names, classes=column.names).check(replace(schema, classes=column.classes), f"{where}: {name}")
+    return name, checked(column, column_rows(column, column_type(name), schema.nodes, names), f"{where}: {name}")
 
 
 def _grouped(ends: tuple[np.ndarray, ...] | CSC, relation: Relation, schema: Schema, where: str) -> CSC:
@@ -278,7 +319,11 @@ def check(
 
 def check_labels(graph: HetGraph, where: str = "graph", files: Mapping[str, str] = NO_FILES) -> None:
     """Raise an InputError for the first label or entry of a split that is wrong, of the graph's labels and of its other columns."""
-    check_values(graph.labels, graph.schema, files.get("labels", where), graph.names)
-    check_splits(graph.own_column, graph.schema, where, graph.names, files)
-    for name in graph.columns:
-        check_labels(replace(graph.with_target(name), columns={}), f"{where}: {name}")
+    nodes, names = graph.schema.nodes, graph.names
+    own = graph.own_column
+    check_column(own, column_rows(own, graph.schema.target, nodes, names), where, files)
+    for name, column in graph.columns.items():
+        place = f"{where}: {name}"
+        if column.relation is not None and column.ends is not None:
+            checked_ends(column.ends, column.relation, nodes, place)
+        check_column(column, column_rows(column, column_type(name), nodes, names), place)

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hetjax.graph.checks import FEATURE_TYPES
-from hetjax.graph.columns import LABEL_NAME, check_name
+from hetjax.graph.columns import LABEL_NAME, Column, check_name, relation_column
 from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.graph.schema import MOST_CLASSES, Relation, Schema, check_text
+from hetjax.graph.schema import MOST_CLASSES, MOST_NODES, Relation, Schema, check_text
 from hetjax.system.errors import InputError, reason, short
 
 MOST_EDGES = MOST_VALUES = 2**48  # of a relation, of a row
@@ -32,11 +32,20 @@ class ColumnSizes(NamedTuple):
       labels: what a node has, of `LABELS`.
       classes: number of classes; 1 of numbers.
       named: whether the classes have names.
+      pairs: number of labelled pairs of a relation; None: the rows are the nodes of a type.
+      relation: whose pairs they are.
     """
 
     labels: str
     classes: int
     named: bool
+    pairs: int | None = None
+    relation: Relation | None = None
+
+    def json(self) -> dict:
+        """Return the description as plain values; that of nodes is the same as before there were pairs."""
+        about = {"labels": self.labels, "classes": self.classes, "named": self.named}
+        return about if self.pairs is None else about | {"pairs": self.pairs}
 
 
 @dataclass(frozen=True)
@@ -68,7 +77,7 @@ class Sizes:
 
     def json(self) -> dict:
         """Return the sizes as plain values, in the form of a store's `schema.json`."""
-        columns = [{"name": name, **column._asdict()} for name, column in self.columns.items()]
+        columns = [{"name": name, **column.json()} for name, column in self.columns.items()]
         named = {"label": self.label_name} if self.label_name != LABEL_NAME else {}
         return self._shape() | named | ({"columns": columns} if columns else {})
 
@@ -104,8 +113,13 @@ def sizes(graph: HetGraph) -> Sizes:
     features = {name: (matrix.shape[1], matrix.dtype.name) for name, matrix in graph.features.items()}
     edges = {relation: csc.edges for relation, csc in graph.relations.items()}
     weighted = frozenset(relation for relation, csc in graph.relations.items() if csc.weights is not None)
-    columns = {n: ColumnSizes(_form(c.labels), int(c.classes), c.names is not None) for n, c in graph.columns.items()}
+    columns = {name: _column_sizes(column) for name, column in graph.columns.items()}
     return Sizes(graph.schema, edges, features, _form(graph.labels), weighted, graph.label_name, columns)
+
+
+def _column_sizes(column: Column) -> ColumnSizes:
+    pairs = None if column.ends is None else len(column.ends[0])
+    return ColumnSizes(_form(column.labels), int(column.classes), column.names is not None, pairs, column.relation)
 
 
 def _form(labels: np.ndarray) -> str:
@@ -177,8 +191,15 @@ def from_json(description: dict, where: str) -> Sizes:
 
 def _column(given: dict, schema: Schema) -> tuple[str, ColumnSizes]:
     """Return the name of a column of labels and its description, once that is checked."""
-    name, sizes = given["name"], ColumnSizes(given["labels"], given["classes"], given["named"])
-    check_name(name, schema, "columns")
+    name, pairs = given["name"], given.get("pairs")
+    sizes = ColumnSizes(given["labels"], given["classes"], given["named"], pairs)
+    if pairs is None:
+        check_name(name, schema, "columns")
+    else:
+        name, relation = relation_column(name, schema.relations, "columns")
+        sizes = sizes._replace(relation=relation)
+        if type(pairs) is not int or not 0 <= pairs <= MOST_NODES:
+            raise InputError(f"columns: {name!r} has {short(repr(pairs), 80)} pairs, outside 0..{MOST_NODES}")
     if type(sizes.classes) is not int or not 1 <= sizes.classes <= MOST_CLASSES:
         raise InputError(f"columns: {name!r} has {short(repr(sizes.classes), 80)} classes, outside 1..{MOST_CLASSES}")
     if (

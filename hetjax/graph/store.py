@@ -17,7 +17,7 @@ import numpy as np
 
 from hetjax.graph import names as naming
 from hetjax.graph import versioned
-from hetjax.graph.columns import SPLITS, Column, schema_of
+from hetjax.graph.columns import SPLITS, Column, column_type
 from hetjax.graph.csc import CSC, index_dtype
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.npy import load_array, map_array
@@ -30,6 +30,7 @@ FORMAT, VERSION, SCHEMA = "hetjax-store", 1, "schema.json"
 PARTS, WEIGHTS = ("indptr", "indices"), "weights"  # of a relation; the last where its edges have weights
 FIXED = ("labels", *(f"split_{name}" for name in SPLITS))
 COLUMN_PARTS = ("labels", *SPLITS)  # of each of the other columns of labels, by its number
+ENDS = ("source", "target")  # of a column of labelled pairs besides
 POINTER, ID, FLAG, WEIGHT = map(np.dtype, (np.int64, np.int32, np.int8, np.float32))
 
 
@@ -48,8 +49,11 @@ def save(
       extra: texts that are written beside, by the names of their files.
 
     Raises:
-      InputError: `path` exists, or cannot be written.
+      InputError: `path` exists, or cannot be written; or a column of labels is of a relation that the graph lacks.
     """
+    for name, column in graph.columns.items():
+        if column.relation is not None and column.relation not in graph.schema.relations:
+            raise InputError(f"{path}: column of labels {name!r}, and no relation {column.relation} of the graph")
     with durable.new_folder(path) as folder:
         files, chosen = _files(graph), names(sizes(graph), relations, features)
         description = {"format": FORMAT, "version": VERSION} | sizes(graph).json()
@@ -86,7 +90,10 @@ def names(
     for number, node_type in enumerate(about.schema.nodes):
         if node_type in about.features and (features is None or node_type in features):
             chosen.append(f"features_{number}")
-    columns = [f"column_{n}.{part}" for n in range(len(about.columns)) for part in COLUMN_PARTS]
+    columns = []
+    for number, column in enumerate(about.columns.values()):
+        parts = COLUMN_PARTS if column.pairs is None else (*COLUMN_PARTS, *ENDS)
+        columns += [f"column_{number}.{part}" for part in parts]
     return [*chosen, *FIXED, *columns]
 
 
@@ -100,7 +107,8 @@ def _files(graph: HetGraph) -> dict[str, np.ndarray]:
         if node_type in graph.features:
             files[f"features_{number}"] = graph.features[node_type]
     for number, column in enumerate(graph.columns.values()):
-        for part, array in zip(COLUMN_PARTS, (column.labels, *(column.splits[name] for name in SPLITS))):
+        arrays = column.labels, *(column.splits[name] for name in SPLITS), *(column.ends or ())
+        for part, array in zip((*COLUMN_PARTS, *ENDS), arrays):
             files[f"column_{number}.{part}"] = array
     return files | {"labels": graph.labels} | {f"split_{name}": graph.splits[name] for name in SPLITS}
 
@@ -195,33 +203,42 @@ def open(
         if node_type in description.features and (features is None or node_type in features):
             require(f"features_{number}", f"what type {node_type!r} has as features")
             matrices[node_type] = _map_features(path / f"features_{number}.npy", node_type, description)
-    labels = _map_labels(path / "labels.npy", description.labels, schema)
+    labels = _map_labels(path / "labels.npy", description.labels, schema.nodes[schema.target], schema.classes)
     splits = {name: map_array(path / f"split_{name}.npy", ID, None, f"split {name!r}") for name in SPLITS}
     files = name_files(path)
     names = naming.read(path, description.schema, files)
     columns = {
-        name: _map_column(path, number, schema_of(schema, name, about.classes), about, files)
+        name: _map_column(path, number, _column_rows(name, about, schema), about, files)
         for number, (name, about) in enumerate(description.columns.items())
     }
     opened = replace(schema, relations=tuple(csc))
     return HetGraph(opened, csc, matrices, labels, splits, names, description.label_name, columns)
 
 
-def _map_labels(file: Path, form: str, schema: Schema) -> np.ndarray:
-    """Return the labels of the schema's target, of the form that `LABELS` names."""
-    dtype, count = dict(zip(LABELS, (ID, FLAG, WEIGHT)))[form], schema.nodes[schema.target]
-    return map_array(file, dtype, (count, schema.classes) if dtype == FLAG else (count,), "labels")
+def _column_rows(name: str, about: ColumnSizes, schema: Schema) -> int:
+    """Return the number of rows of a column: nodes of a type, or pairs."""
+    return schema.nodes[column_type(name)] if about.pairs is None else about.pairs
 
 
-def _map_column(path: Path, number: int, schema: Schema, about: ColumnSizes, names: Collection[str]) -> Column:
+def _map_labels(file: Path, form: str, count: int, classes: int) -> np.ndarray:
+    """Return labels of so many rows, of the form that `LABELS` names."""
+    dtype = dict(zip(LABELS, (ID, FLAG, WEIGHT)))[form]
+    return map_array(file, dtype, (count, classes) if dtype == FLAG else (count,), "labels")
+
+
+def _map_column(path: Path, number: int, count: int, about: ColumnSizes, names: Collection[str]) -> Column:
     labels, *splits = (path / f"column_{number}.{part}.npy" for part in COLUMN_PARTS)
     if about.named and f"classes_{number}" not in names:
         raise InputError(f"{path / SCHEMA}: columns[{number}]: no names of classes, which it should have")
+    source, target = (path / f"column_{number}.{end}.npy" for end in ENDS)
+    pairs = about.pairs is not None
     return Column(
-        _map_labels(labels, about.labels, schema),
+        _map_labels(labels, about.labels, count, about.classes),
         {name: map_array(file, ID, None, f"split {name!r}") for name, file in zip(SPLITS, splits)},
         about.classes,
         naming.stored(path, f"classes_{number}", about.classes) if about.named else None,
+        about.relation,
+        (map_array(source, ID, (count,), "source"), map_array(target, ID, (count,), "target")) if pairs else None,
     )
 
 
