@@ -101,11 +101,6 @@ def relation_column(name: str, relations: Iterable[Relation], where: str) -> tup
     return f"{relation.key}.{label}", relation
 
 
-def schema_of(schema: Schema, name: str, classes: int) -> Schema:
-    """Return the schema of a graph whose labels are those of the column `name`."""
-    return replace(schema, target=column_type(name), classes=classes)
-
-
 def check_name(name: str, schema: Schema, where: str) -> None:
     """Raise an InputError for the name of a column that is not `TYPE.NAME`."""
     check_text(name)

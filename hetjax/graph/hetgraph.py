@@ -18,10 +18,9 @@ from hetjax.graph.columns import (
     column_rows,
     column_type,
     relation_column,
-    schema_of,
 )
 from hetjax.graph.csc import CSC
-from hetjax.graph.label_rows import checked_ends
+from hetjax.graph.label_rows import Ends, checked_ends
 from hetjax.graph.names import Names
 from hetjax.graph.relation_names import find_relation
 from hetjax.graph.schema import Relation, Schema
@@ -46,6 +45,8 @@ class HetGraph:
       splits: for each of `train`, `validation`, `test` the ids of labelled target nodes; int32, sorted, disjoint.
       names: the users' own ids of the nodes, and the names of the classes, where they are known.
       label_name: the name of the column of labels, without its type.
+      relation, ends: of labels of pairs, as of `Column`: row i of the labels is pair i, splits hold numbers of pairs, and the schema's
+        target is the relation's source type. None: labels are of the nodes of the target type.
       columns: other columns of labels, by `TYPE.NAME` of nodes and by `RELATION.NAME` of labelled pairs; `with_target` makes one
         of nodes the labels, `column` gives any.
     """
@@ -58,6 +59,8 @@ class HetGraph:
     names: Names = field(default_factory=Names)
     label_name: str = LABEL_NAME
     columns: Mapping[str, Column] = field(default_factory=dict)
+    relation: Relation | None = None
+    ends: Ends | None = None
 
     def __post_init__(self):
         for name in ("relations", "features", "splits", "columns"):
@@ -93,20 +96,26 @@ class HetGraph:
         for csc in self.relations.values():
             yield from csc.arrays.values()
         yield from self.features.values()
-        yield self.labels
-        yield from self.splits.values()
-        for column in self.columns.values():
+        for column in (self.own_column, *self.columns.values()):
             yield from column.arrays
 
     @property
     def target(self) -> str:
-        """The name of the column of labels, `TYPE.NAME`."""
-        return f"{self.schema.target}.{self.label_name}"
+        """The name of the column of labels, `TYPE.NAME`, or `RELATION.NAME` with the relation's key."""
+        return f"{self.relation.key if self.relation else self.schema.target}.{self.label_name}"
 
     @property
     def own_column(self) -> Column:
         """The labels and splits as a column."""
-        return Column(self.labels, self.splits, self.schema.classes, self.names.classes)
+        return Column(self.labels, self.splits, self.schema.classes, self.names.classes, self.relation, self.ends)
+
+    def nodes_of(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the distinct nodes of some rows of the labels, int32 per node type, rising."""
+        if self.relation is None or self.ends is None:
+            return {self.schema.target: np.unique(rows).astype(np.int32)}
+        types = self.relation.source, self.relation.target
+        parts = {t: [ids[rows] for of, ids in zip(types, self.ends) if of == t] for t in types}
+        return {t: np.unique(np.concatenate(ids)).astype(np.int32) for t, ids in parts.items()}
 
     def column(self, name: str, what: str = "the column") -> Column:
         """Return a column of labels, the graph's own or another.
@@ -146,23 +155,24 @@ class HetGraph:
           name: `TYPE.NAME`; a type alone names its one column; empty: the graph as it is.
 
         Raises:
-          InputError: there is no such column, a type has several, or it is a relation's.
+          InputError: there is no such column, or a type or relation has several.
         """
         if name in ("", self.target):
             return self
         name = self.column_name(name, "task.target")
         if name == self.target:
             return self
-        if (relation := self.columns[name].relation) is not None:
-            raise InputError(f"task.target is {name!r}, of relation {relation}, and should be a column of a node type")
-        column, node_type = self.columns[name], column_type(name)
+        column, owner = self.columns[name], column_type(name)
+        target = column.relation.source if column.relation else owner
         return replace(
             self,
-            schema=schema_of(self.schema, name, column.classes),
+            schema=replace(self.schema, target=target, classes=column.classes),
             labels=column.labels,
             splits=column.splits,
+            relation=column.relation,
+            ends=column.ends,
             names=replace(self.names, classes=column.names),
-            label_name=name.removeprefix(f"{node_type}."),
+            label_name=name.removeprefix(f"{owner}."),
             columns={key: one for key, one in self.columns.items() if key != name} | {self.target: self.own_column},
         )
 

@@ -87,10 +87,11 @@ def dependencies(graph: HetGraph, cut: EdgeCut) -> list[Layer]:
 
 def _walk(graph: HetGraph, cut: EdgeCut, cached: bool) -> Iterator[_Walked]:
     """Walk from the last layer to the first. A mask's bits are the partitions that compute a node, then those that read its row."""
-    types = graph.schema.layer_types([graph.schema.target], cut.hops, cut.reads_own)
-    target, train = graph.schema.target, graph.splits["train"]
-    masks = {target: np.zeros(graph.schema.nodes[target], np.uint64)}
-    masks[target][train] = np.left_shift(np.uint64(1), cut.nodes[target][train].astype(np.uint64))
+    seeds = graph.nodes_of(graph.splits["train"])
+    types = graph.schema.layer_types(seeds, cut.hops, cut.reads_own)
+    masks = {t: np.zeros(graph.schema.nodes[t], np.uint64) for t in seeds}
+    for t, ids in seeds.items():
+        masks[t][ids] = np.left_shift(np.uint64(1), cut.nodes[t][ids].astype(np.uint64))
     for layer in tqdm(range(cut.hops, 0, -1), "layers", leave=False, disable=None):
         relations = [r for r in graph.schema.relations if r.target in types[layer]]
         below = {n: np.zeros(count, np.uint64) for n, count in graph.schema.nodes.items() if n in types[layer - 1]}

@@ -52,7 +52,8 @@ def measure(graph: HetGraph, cut: EdgeCut) -> Cut:
     marked = {name: mark | (readers[name] != 0) for name, mark in reading.items()}
     boundary = {name: np.bincount(cut.nodes[name][mark], minlength=parts) for name, mark in marked.items()}
     owned = {name: np.bincount(array, minlength=parts) for name, array in cut.nodes.items()}
-    train = np.bincount(cut.nodes[graph.schema.target][graph.splits["train"]], minlength=parts)
+    seeds = graph.nodes_of(graph.splits["train"])
+    train = sum((np.bincount(cut.nodes[t][ids], minlength=parts) for t, ids in seeds.items()), np.zeros(parts, int))
     return Cut(edges, halo, boundary, samples, owned, train)
 
 

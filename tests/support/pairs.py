@@ -1,7 +1,7 @@
 """A task whose examples are pairs of nodes of two types, with nodes that they are held against: several roots, and several seeds an example."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -43,7 +43,7 @@ class Pairs(Task):
     """Numbers of random pairs: of a graph's target type and of its first other type that relations lead into, or itself."""
 
     outputs = 1
-    metrics = {"loss": Metric("loss", "", higher=False)}
+    metrics: ClassVar = {"loss": Metric("loss", "", higher=False)}
     headline = metric = compared_by = "loss"
 
     def __init__(self, graph: Any, config: Any):
