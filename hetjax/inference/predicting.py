@@ -2,9 +2,9 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -25,7 +25,7 @@ from hetjax.system import durable
 from hetjax.system.errors import InputError
 from hetjax.system.logs import log
 from hetjax.system.mapped import portions
-from hetjax.tasks.predictions import Predictions, split_numbers
+from hetjax.tasks.predictions import Pairs, Predictions, split_numbers
 from hetjax.tasks.stacking import weighed
 
 
@@ -136,31 +136,35 @@ def devices_of(count: int) -> Sequence[jax.Device] | None:
 def computed(restored: Restored, embeddings: bool, room: Room | None = None) -> Predictions | None:
     """Return the predictions in process 0; None in the others."""
     model, graph, room = restored.model, restored.graph, room or Room()
-    nodes, last = len(graph.labels), model.layers[-1]
-    width = width_made(last, model.target)
-    widths = [model.outputs, *[width] * (1 + embeddings)]
-    needed = held_bytes(model, graph) + 2 * 4 * nodes * sum(widths)
+    if embeddings and graph.relation is not None:
+        raise InputError("embeddings are of nodes, and this run predicts pairs of nodes")
+    rows, last = len(graph.labels), model.layers[-1]
+    widths = {t: width_made(last, t) for t in model.roots}
+    kept_values = model.outputs * rows + sum((1 + embeddings) * graph.schema.nodes[t] * of for t, of in widths.items())
+    needed = held_bytes(model, graph) + 2 * 4 * kept_values
     files = room.folder is not None and (room.processes.count > 1 or 0 <= room.memory < needed)
     kept = Kept(room.folder if files else None, room.processes)
     evaluator = Evaluator(model, graph, restored.config.sampling.evaluation_edges, kept, room.devices)
     x = evaluator.below(restored.params, restored.features)
-    everyone, read_out = np.arange(nodes, dtype=np.int32), ReadOut(model)
-    h = evaluator.last(restored.params, x, {model.target: everyone})[model.target]
+    everyone = {t: np.arange(graph.schema.nodes[t], dtype=np.int32) for t in model.roots}
+    h = evaluator.last(restored.params, x, everyone)
     if not room.processes.first:
         return None
-    outputs = kept.matrix((nodes, model.outputs))
-    _copy(
-        outputs,
-        everyone,
-        h,
-        lambda ids, rows: restored.final(ids, read_out(restored.params, {model.target: rows}, None)),
-    )
+    read_out, examples = ReadOut(model), np.arange(rows, dtype=np.int32)
+    outputs = kept.matrix((rows, model.outputs))
+    for portion in portions(outputs, examples):
+        found = read_out.examples(restored.params, restored.examples, examples[portion], h)
+        outputs[portion] = restored.final(examples[portion], found)
     kept_rows = None
     if embeddings:
-        kept_rows = kept.matrix((nodes, width))
-        _copy(kept_rows, everyone, h, lambda _, rows: rows)
+        (t,) = model.roots
+        kept_rows = kept.matrix((rows, widths[t]))
+        for portion in portions(kept_rows, examples):
+            kept_rows[portion] = h[t][portion]
     splits = graph.splits if restored.splits is None else restored.splits
-    more = {"embeddings": kept_rows, "split": split_numbers(splits, nodes)}
+    more: dict[str, Any] = {"embeddings": kept_rows, "split": split_numbers(splits, rows)}
+    if graph.relation is not None and graph.ends is not None:
+        more["pairs"] = Pairs((graph.relation.source, graph.relation.target), graph.ends)
     return restored.task.predictions(outputs, graph.names, restored.read_by, **more)
 
 
@@ -172,11 +176,3 @@ def held_bytes(model: Stack, graph: HetGraph) -> int:
         for layer, types in zip(model.layers, needed[1:-1])
     ]
     return max((below + above for below, above in zip([0, *sizes], [*sizes, 0])), default=0)
-
-
-def _copy(
-    matrix: np.ndarray, ids: np.ndarray, rows: np.ndarray, changed: Callable[[np.ndarray, np.ndarray], np.ndarray]
-) -> None:
-    """Write the result for the rows of all nodes, to mapped files a few at a time."""
-    for portion in portions(matrix, ids):
-        matrix[portion] = changed(ids[portion], rows[portion])

@@ -54,6 +54,7 @@ class Restored(NamedTuple):
       read_by: the way in which outputs are read, as `Task.quality` takes it.
       stacked: the stack that weights its logits with those of baselines; None: they stay.
       splits: the nodes of each split as the graph was given, also where its labels are not read; None: those of `graph`.
+      other: the task on `graph`, where that is not the graph that was trained on.
     """
 
     config: Config
@@ -68,6 +69,12 @@ class Restored(NamedTuple):
     read_by: Mapping[str, float] = {}
     stacked: Applied | None = None
     splits: Mapping[str, np.ndarray] | None = None
+    other: Task | None = None
+
+    @property
+    def examples(self) -> Task:
+        """The task that has the examples of `graph`."""
+        return self.other or self.task
 
     def final(self, ids: np.ndarray, logits: np.ndarray) -> np.ndarray:
         """Return the final logits of nodes, from the model's logits."""
@@ -161,7 +168,8 @@ def restore(
     applied = Applied(stacked, plain) if stacked else None
     model = trainer.model.clone(costs=CostModel(orders.kept(progress.get("costs", ()))))
     splits = another.splits if another else trained.splits
-    return Restored(config, trainer.task, model, state.params, graph, features, *known, applied, splits)
+    other = others.task if name else None
+    return Restored(config, trainer.task, model, state.params, graph, features, *known, applied, splits, other)
 
 
 def _in_memory(node_type: str, shape: tuple[int, int]) -> np.ndarray:

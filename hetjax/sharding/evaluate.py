@@ -33,6 +33,7 @@ from hetjax.system.threads import as_here
 from hetjax.tasks.task import Task
 
 MOST_ROWS = 2**18  # whose outputs are computed at a time
+Rowing = Callable[[str, np.ndarray], np.ndarray]  # from ids of a node type to rows
 ALIGNED = 64  # bytes: jax uses an array that begins at a multiple as it is
 
 
@@ -274,7 +275,7 @@ class Evaluator:
 
 
 class ReadOut:
-    """The module that applies the head of a model to embeddings on the host, so many rows at a time.
+    """The module that applies the head of a model to embeddings on the host, so many examples at a time.
 
     Args:
       model: the model with the head.
@@ -285,18 +286,40 @@ class ReadOut:
         self.compiled = jax.jit(lambda params, *given: model.apply(params, *given, method="read_out"))
 
     def __call__(self, params: Any, embeddings: Mapping[str, np.ndarray], arrays: Any) -> np.ndarray:
-        """Return outputs float32 `[examples, outputs]`.
+        """Return the outputs of some examples, float32 `[examples, outputs]`.
 
         Args:
           params: the model's weights.
-          embeddings: `[examples, width]` per root type.
+          embeddings: `[seeds, width]` per root type.
           arrays: the task's.
         """
         head = {"params": {name: jax.device_get(part) for name, part in params["params"].items() if name == "head"}}
-        count = len(next(iter(embeddings.values())))
-        parts = [slice(start, start + MOST_ROWS) for start in range(0, count, MOST_ROWS)] or [slice(0)]
-        given = (jax.tree.map(lambda leaf: leaf[part], (dict(embeddings), arrays)) for part in parts)
-        return np.concatenate([np.asarray(self.compiled(head, *each), np.float32) for each in given])
+        return np.asarray(self.compiled(head, dict(embeddings), arrays), np.float32)
+
+    def examples(
+        self,
+        params: Any,
+        task: Task,
+        examples: np.ndarray,
+        embeddings: Mapping[str, np.ndarray],
+        rows: Rowing | None = None,
+    ) -> np.ndarray:
+        """Return the outputs of any number of examples, float32 `[examples, outputs]`.
+
+        Args:
+          params: the model's weights.
+          task: the task that has the examples.
+          examples: their numbers.
+          embeddings: `[rows, width]` per root type.
+          rows: gives for ids of a root type their rows among the embeddings; None: row `i` is node `i`.
+        """
+        parts = [examples[start : start + MOST_ROWS] for start in range(0, len(examples), MOST_ROWS)] or [examples]
+        found = []
+        for part in parts:
+            seeds = task.seeds(part)
+            at = {t: ids if rows is None else rows(t, ids) for t, ids in seeds.nodes.items()}
+            found.append(self(params, {t: embeddings[t][of] for t, of in at.items()}, seeds.arrays))
+        return np.concatenate(found)
 
 
 def evaluated_nodes(task: Task, options: Train) -> dict[str, np.ndarray]:

@@ -20,6 +20,7 @@ from hetjax.checkpoints.checkpoint import Checkpoint
 from hetjax.checkpoints.progress import Progress
 from hetjax.datasets.load import Ahead, load
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.hidden import hidden
 from hetjax.kernels.cost_model import CostModel, current
 from hetjax.options.config import Config
 from hetjax.partition import Partitioning, Workload
@@ -107,6 +108,7 @@ def setup(
       InputError: the model does not go with the graph, or has no such option.
     """
     config.check_fanout()
+    graph = hidden(graph, config.task.hide_targets)
     graph = models.changed(config.model.name, graph)
     task = tasks.make(config, graph)
     regime = regime_of(config, len(task.examples("train")))
@@ -180,11 +182,16 @@ class Engine(ABC):
         Args:
           examples: the numbers of distinct examples.
         """
-        seeds = self.setup.task.seeds(examples)
-        embeddings = self.embed(state, seeds.nodes)
+        task = self.setup.task
+        nodes = {t: np.sort(ids) for t, ids in task.seeds(examples).nodes.items()}
+        embeddings = self.embed(state, nodes)
         if embeddings is None:
             return None
-        return self.read_out(self.params(state), embeddings, seeds.arrays)
+
+        def rows(t: str, ids: np.ndarray) -> np.ndarray:
+            return np.searchsorted(nodes[t], ids)
+
+        return self.read_out.examples(self.params(state), task, examples, embeddings, rows)
 
     def embed(self, state: Any, nodes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
         """Return embeddings from full neighbourhoods, float32 `[nodes, width]` per root type, in process 0; None in the others.

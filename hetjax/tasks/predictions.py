@@ -1,4 +1,4 @@
-"""Predictions of nodes, by the users' own ids: in memory, as an Arrow table, and as the files that `predict` writes."""
+"""Predictions of nodes and of pairs, by the users' own ids: in memory, as an Arrow table, and as the files that `predict` writes."""
 
 import csv
 from abc import ABC, abstractmethod
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -26,17 +26,30 @@ SUFFIXES = ".parquet", ".csv", ".npy"
 ROWS, NUMBERS = 2**16, 2**19  # most that are written at a time
 
 
-@dataclass(frozen=True)
-class Predictions(ABC):
-    """The predictions of a task for every node of the root type, in the order of the graph.
+class Pairs(NamedTuple):
+    """Pairs of nodes.
 
     Attributes:
-      target: the node type.
+      types: the types of their sources and of their targets.
+      ends: the source and target node ids, int32 `[pairs]` each.
+    """
+
+    types: tuple[str, str]
+    ends: tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Predictions(ABC):
+    """The predictions of a task for every node of the root type, or every pair of a relation, in the order of the graph.
+
+    Attributes:
+      target: the node type; of pairs the relation's source type.
       outputs: the outputs of the head, float32 `[nodes, outputs]`.
       names: the names of the graph that was predicted.
       embeddings: the embeddings of the last layer, float32 `[nodes, width]`; None: nobody asked for them. Without `model.head` they are
         the outputs.
       split: the number of each node's split in `SPLITS`, -1 of none, int8 `[nodes]`; None: not known.
+      pairs: the pairs that the rows are about; None: row i is node i.
     """
 
     target: str
@@ -44,6 +57,7 @@ class Predictions(ABC):
     names: Names = field(default_factory=Names)
     embeddings: np.ndarray | None = None
     split: np.ndarray | None = None
+    pairs: "Pairs | None" = None
 
     @property
     @abstractmethod
@@ -92,18 +106,32 @@ class Predictions(ABC):
 
     @property
     def ids(self) -> "pa.Array":
-        """The users' ids, int64 or large_string `[nodes]`; hetjax's own numbers where they have none."""
+        """The users' ids of nodes, int64 or large_string `[nodes]`; hetjax's own numbers where they have none."""
         return self.names.of(self.target, len(self.outputs))
+
+    @property
+    def keys(self) -> "dict[str, pa.Array]":
+        """The ids that tell rows apart: `node`; of pairs `source` and `target`."""
+        import pyarrow as pa
+
+        if self.pairs is None:
+            return {"node": self.ids}
+
+        def named(t: str, numbers: np.ndarray) -> pa.Array:
+            known = self.names.nodes.get(t)
+            return pa.array(numbers.astype(np.int64)) if known is None else known.values.take(pa.array(numbers))
+
+        return {end: named(t, ids) for end, t, ids in zip(("source", "target"), *self.pairs)}
 
     def table(self, logits: bool = False, probabilities: bool = False) -> "pa.Table":
         """Return the predictions as a table, whose `to_pandas` gives a frame.
 
-        Columns: `node`, the users' id; those of `columns`; `split`, `train`, `validation`, `test` or null; and `embedding`, a
+        Columns: `node`, the users' id, or `source` and `target` of pairs; those of `columns`; `split`, `train`, `validation`, `test` or null; and `embedding`, a
         list of fixed length, where there are embeddings.
         """
         import pyarrow as pa
 
-        columns: dict[str, pa.Array] = {"node": self.ids}
+        columns: dict[str, pa.Array] = dict(self.keys)
         columns |= {name: self._arrow(name, values) for name, values in self._columns(logits, probabilities).items()}
         if self.embeddings is not None:
             flat = pa.array(self.embeddings.reshape(-1))
@@ -112,17 +140,20 @@ class Predictions(ABC):
 
     def parts(self) -> Iterator["Predictions"]:
         """Yield the table in parts, some nodes at a time, of mapped files as well; one part without nodes where there are none."""
-        ids, widths = (
-            self.ids,
-            [len(array[0]) for array in (self.outputs, self.embeddings) if array is not None and len(array)],
-        )
+        ids = self.ids if self.pairs is None else None
+        widths = [len(array[0]) for array in (self.outputs, self.embeddings) if array is not None and len(array)]
         step = max(1, min(ROWS, NUMBERS // max(1, sum(widths))))
         for start in range(0, max(1, len(self.outputs)), step):
             rows = slice(start, start + step)
-            names = replace(self.names, nodes={self.target: Ids(ids.slice(start, step))})
+            names, pairs = self.names, self.pairs
+            if ids is not None:
+                names = replace(names, nodes={self.target: Ids(ids.slice(start, step))})
+            elif pairs is not None:
+                pairs = pairs._replace(ends=(pairs.ends[0][rows], pairs.ends[1][rows]))
             embeddings = None if self.embeddings is None else np.array(self.embeddings[rows])
             split = None if self.split is None else self.split[rows]
-            yield replace(self, outputs=np.array(self.outputs[rows]), embeddings=embeddings, names=names, split=split)
+            outputs = np.array(self.outputs[rows])
+            yield replace(self, outputs=outputs, embeddings=embeddings, names=names, split=split, pairs=pairs)
             for array in (self.outputs, self.embeddings):
                 if array is not None:
                     release(array)
@@ -197,13 +228,14 @@ class Predictions(ABC):
             if part.embeddings is not None:
                 columns |= {f"embedding_{number}": column for number, column in enumerate(part.embeddings.T)}
             if not header:
-                header = ["node", *map(as_text, columns)]
+                header = [*self.keys, *map(as_text, columns)]
                 writer.writerow(header)
             for name, numbers in columns.items():
                 if (coded := self.coded(name)) is not None:
                     columns[name] = np.array([*(as_text(str(one)) for one in coded.to_pylist()), ""], object)[numbers]
-            values, ids = list(columns.values()), part.ids.to_pylist()
-            writer.writerows(zip([as_text(one) if isinstance(one, str) else one for one in ids], *values))
+            keys = [ids.to_pylist() for ids in part.keys.values()]
+            texts = [[as_text(one) if isinstance(one, str) else one for one in ids] for ids in keys]
+            writer.writerows(zip(*texts, *columns.values()))
         text.flush()
         text.detach()
         return header

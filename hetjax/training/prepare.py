@@ -17,6 +17,7 @@ from hetjax.checkpoints.progress import Progress
 from hetjax.datasets.load import Ahead, load, without_metapaths
 from hetjax.graph import inputs
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.hidden import describe, hidden
 from hetjax.graph.sizes import abstract_graph, in_shape_alone, sizes
 from hetjax.graph.statistics import of_no_node
 from hetjax.inference.warm import Warm, warm_start
@@ -72,6 +73,8 @@ def prepare(
     if processes.count == 1:
         precompile.after_measuring("heads" in models.takes(config.model.name))
     run_setup = setup(guard.lowered(config, done.lowered), graph, processes, workdir.path, costs)
+    if processes.first:
+        describe(graph, hidden(graph, config.task.hide_targets))
     folder = workdir.file(strategy.partition_name(config))
     partitioning = strategy.partition(run_setup, folder)
     if partitioning is not None:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from hetjax import models
 from hetjax.cache.placement import choose_placement
-from hetjax.datasets.load import Ahead, load_abstract, load_some
+from hetjax.datasets.load import Ahead, load, load_abstract, load_some
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.hidden import hides
 from hetjax.graph.schema import Relation
-from hetjax.graph.sizes import abstract_graph, check_digest, sizes
+from hetjax.graph.sizes import abstract_graph, check_digest, in_shape_alone, sizes
 from hetjax.options.config import Config, Data
 from hetjax.partition import MetaPartitioning, partition, read
 from hetjax.partition.cuts import cut_graph, uncut
@@ -35,7 +36,8 @@ class Raf(declared.Raf, Strategy):
     """Training on partitions of the relations, each with replicas that share the seeds of a step."""
 
     def open(self, config: Config, ahead: Ahead | None = None) -> HetGraph:
-        return load_abstract(config.data, ahead, config.task.target)  # a process opens no more than its own partitions
+        graph = load_abstract(config.data, ahead, config.task.target)  # a process opens no more than its own partitions
+        return load(config.data, ahead, config.task.target) if hides(graph, config.task.hide_targets) else graph
 
     def partition(self, setup: Setup, saved: Path | None = None) -> MetaPartitioning:
         config, graph, layers = setup.config, setup.graph, setup.trainer.model.layers
@@ -121,7 +123,8 @@ def load_part(
       InputError: as `hetjax.datasets.load.load`.
     """
     part = plan.parts[number]
-    if data.format != "store":
+    hidden = graph.relation is not None and not any(map(in_shape_alone, graph.relations.values()))
+    if data.format != "store" or hidden:  # of labelled pairs, whose edges were left out before
         return plan.take(graph, part)
     opened = plan.local_sizes(part)
     part_graph = load_some(data, uncut(opened.edges, plan.cuts), opened.features, target)
