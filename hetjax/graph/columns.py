@@ -27,8 +27,8 @@ class Column:
 
     Attributes:
       labels, splits: as of `hetjax.graph.hetgraph.HetGraph`.
-      classes: number of classes; 1 of numbers.
-      names: the names of the classes; None: they have numbers alone.
+      classes: number of classes; of numbers, how many a node has.
+      names: the names of the classes, or of a node's several numbers; None: they have numbers alone.
     """
 
     labels: np.ndarray
@@ -47,7 +47,8 @@ class Column:
     def labelled(self, ids: np.ndarray) -> np.ndarray:
         """Return for each of the nodes `ids` whether its label is known: bool, of the shape of `ids`."""
         if self.numeric:
-            return ~np.isnan(self.labels[ids])
+            known = ~np.isnan(self.labels[ids])
+            return known if self.labels.ndim == 1 else known.any(axis=-1)
         return (self.labels[ids, 0] if self.labels.ndim == 2 else self.labels[ids]) != UNLABELLED
 
     def words(self) -> str:
@@ -55,8 +56,14 @@ class Column:
         if not self.labelled(np.arange(len(self.labels))).any():
             return "none is known"
         several = ", of which a node may have several" * (self.labels.ndim == 2)
-        what = "a number of each node" if self.numeric else f"{self.classes} class{'es' * (self.classes > 1)}{several}"
+        what = f"{self.classes} class{'es' * (self.classes > 1)}{several}"
+        what = numbers_in_words(self.classes) if self.numeric else what
         return f"{what}; " + ", ".join(f"{len(ids):,} {name}" for name, ids in self.splits.items())
+
+
+def numbers_in_words(count: int) -> str:
+    """Return what a node has, of which so many numbers are predicted."""
+    return "a number of each node" if count == 1 else f"{count} numbers of each node"
 
 
 def column_type(name: str) -> str:
@@ -101,11 +108,13 @@ def checked(column: Column, schema: Schema, where: str, names: Names, files: Map
         raise InputError(
             f"{place}: labels of shape {labels.shape}, and there should be [nodes] or [nodes, classes]; -1: not known"
         )
+    if labels.dtype.kind == "f" and labels.shape[1:] == (1,):
+        labels = labels[:, 0]
     if labels.ndim == 1 and (labels.dtype.kind != "f" or schema.classes > 1):
         labels = whole_numbers(labels, f"{place}: labels", "iub")
     check_values(labels, schema, place, names)  # before int8 or int32 wraps a wrong value into a right one
-    numbers = np.float32 if labels.dtype.kind == "f" else np.int32
-    labels = np.ascontiguousarray(labels, np.int8) if labels.ndim == 2 else np.asarray(labels, numbers)
+    dtype = np.float32 if labels.dtype.kind == "f" else np.int8 if labels.ndim == 2 else np.int32
+    labels = np.ascontiguousarray(labels, dtype) if labels.ndim == 2 else np.asarray(labels, dtype)
     return Column(labels, splits, column.classes, column.names)
 
 
@@ -119,25 +128,23 @@ def _split(ids, place: str, schema: Schema) -> np.ndarray:
 
 def check_values(labels: np.ndarray, schema: Schema, where: str, names: Names) -> None:
     """Raise an InputError for the first label that is wrong, of the nodes of the schema's target."""
-    if labels.ndim == 2:
-        _check_label_matrix(labels, schema, where, names)
-    elif labels.dtype.kind == "f":
+    if labels.dtype.kind == "f":
         _check_numbers(labels, schema, where, names)
+    elif labels.ndim == 2:
+        _check_label_matrix(labels, schema, where, names)
     else:
         _check_label_vector(labels, schema, where, names)
 
 
 def _check_numbers(labels: np.ndarray, schema: Schema, where: str, names: Names) -> None:
     count, target = schema.nodes[schema.target], schema.target
-    if labels.shape != (count,) or schema.classes != 1:
-        raise InputError(
-            f"{where}: {len(labels)} numbers of {schema.classes} classes != {count} nodes of type {target!r}, and 1"
-        )
-    wrong = np.flatnonzero(~(np.isnan(labels) | (np.abs(labels) <= np.finfo(np.float32).max)))
+    shape = (count,) if schema.classes == 1 else (count, schema.classes)
+    if labels.shape != shape:
+        raise InputError(f"{where}: numbers of shape {labels.shape} != {shape} of {count} nodes of type {target!r}")
+    wrong = np.argwhere(~(np.isnan(labels) | (np.abs(labels) <= np.finfo(np.float32).max)))
     if len(wrong):
-        raise InputError(
-            f"{where}: label {labels[wrong[0]]} of {target!r} {names.node(target, wrong[0])} is no float32"
-        )
+        node, value = wrong[0, 0], labels[tuple(wrong[0])]
+        raise InputError(f"{where}: label {value} of {target!r} {names.node(target, node)} is no float32")
 
 
 def _check_label_vector(labels: np.ndarray, schema: Schema, where: str, names: Names) -> None:

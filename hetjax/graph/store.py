@@ -210,7 +210,8 @@ def open(
 def _map_labels(file: Path, form: str, schema: Schema) -> np.ndarray:
     """Return the labels of the schema's target, of the form that `LABELS` names."""
     dtype, count = dict(zip(LABELS, (ID, FLAG, WEIGHT)))[form], schema.nodes[schema.target]
-    return map_array(file, dtype, (count, schema.classes) if dtype == FLAG else (count,), "labels")
+    wide = dtype == FLAG or (dtype == WEIGHT and schema.classes > 1)
+    return map_array(file, dtype, (count, schema.classes) if wide else (count,), "labels")
 
 
 def _map_column(path: Path, number: int, schema: Schema, about: ColumnSizes, names: Collection[str]) -> Column:

@@ -1,0 +1,60 @@
+"""Standardised numbers: from the unit of the labels to one in which training values have mean 0 and deviation 1, and back."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+SCALES = ("linear", "log")
+LARGEST = 80.0  # exponent whose power is finite in 32 bits
+
+
+class Scale(NamedTuple):
+    """The way from numbers to standardised ones, `(f(number) - mean) / deviation`, float64 `[numbers]` each.
+
+    `f` is the number itself, or `log(1 + number / unit)`, which keeps the order and shortens a long tail of large numbers.
+
+    Attributes:
+      mean, deviation: of `f` of the training values; the deviation is 1 where these are all alike.
+      unit: the number that counts as 1 in the logarithm; 0: no logarithm.
+    """
+
+    mean: np.ndarray
+    deviation: np.ndarray
+    unit: np.ndarray
+
+    def standardised(self, values: np.ndarray) -> np.ndarray:
+        """Return values `[..., numbers]` standardised, float64; NaN stays, and with a logarithm a number of -`unit` or less becomes NaN."""
+        return (self._curved(values.astype(np.float64)) - self.mean) / self.deviation
+
+    def restored(self, outputs: np.ndarray) -> np.ndarray:
+        """Return in the unit of the labels what `standardised` made; float64 `[..., numbers]`."""
+        plain = outputs.astype(np.float64) * self.deviation + self.mean
+        if not self.unit.any():
+            return plain
+        return np.where(self.unit > 0, self.unit * np.expm1(np.minimum(plain, LARGEST)), plain)
+
+    def _curved(self, wide: np.ndarray) -> np.ndarray:
+        if not self.unit.any():
+            return wide
+        with np.errstate(invalid="ignore", divide="ignore"):
+            curved = np.log1p(wide / np.where(self.unit > 0, self.unit, 1))
+        return np.where(self.unit > 0, np.where(np.isfinite(curved), curved, np.nan), wide)
+
+
+def fitted(train: np.ndarray, scale: str = "linear") -> Scale:
+    """Return the scale of training values.
+
+    Args:
+      train: `[n, numbers]`, NaN where one is not known.
+      scale: one of `SCALES`; with `log`, the unit is the median of the values over 0.
+    """
+    wide, count = train.astype(np.float64), train.shape[1]
+    unit = np.zeros(count)
+    if scale == "log":
+        over = [column[column > 0] for column in wide.T]
+        unit = np.array([np.median(column) if len(column) else 1.0 for column in over])
+    begun = Scale(np.zeros(count), np.ones(count), unit)
+    columns = [column[~np.isnan(column)] for column in begun.standardised(wide).T]
+    mean = np.array([column.mean() if len(column) else 0.0 for column in columns])
+    deviation = np.array([column.std() if len(column) else 0.0 for column in columns])
+    return Scale(mean, np.where(deviation > 0, deviation, 1.0), unit)
