@@ -222,11 +222,11 @@ def test_several_numbers_a_node():
     check(graph)
     assert graph.numeric and not graph.multilabel and graph.labels.dtype == np.float32
     assert graph.labelled(np.arange(4)).tolist() == [True, True, True, False]
-    with pytest.raises(InputError, match="label inf of 'paper' 0 is no float32"):
+    with pytest.raises(InputError, match="label inf of 'paper' node 0 is no float32"):
         build(**parts(labels=np.where(given == 1.5, np.inf, given), splits={}))
     with pytest.raises(InputError, match=r"numbers of shape \(4, 3\) != \(4, 2\) of 4 nodes of type 'paper'"):
         build(**parts(labels=np.zeros((4, 3)), splits={}))
-    with pytest.raises(InputError, match="split 'train' has 'paper' 3, which has no label"):
+    with pytest.raises(InputError, match="split 'train' has 'paper' node 3, which has no label"):
         build(**parts(labels=given, splits={"train": [3]}))
 
 

@@ -1,6 +1,8 @@
 """Losses of numbers: of each entry of a matrix alone, by names; they know no nodes and no edges."""
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +13,7 @@ from hetjax.system.arrays import Array
 LOSSES = ("mse", "mae", "huber", "log_cosh", "quantile")
 
 
-def losses(
-    name: str, outputs: jax.Array, values: Array, quantiles: Sequence[float] = (), delta: float = 1.0
-) -> jax.Array:
+def losses(name: str, outputs: Array, values: Array, quantiles: Sequence[float] = (), delta: float = 1.0) -> Array:
     """Return the loss of every entry, `[n, numbers]`.
 
     `mse`: the squared error; `mae`: its absolute value; `huber`: half the square up to `delta`, and linear beyond (Huber 1964);
@@ -25,21 +25,25 @@ def losses(
       values: `[n, numbers]`.
       quantiles: the levels, of `quantile` alone.
       delta: of `huber`, in the unit of the outputs.
+
+    Returns:
+      Of the library of the outputs, numpy or jax.
     """
+    xp: Any = jnp if isinstance(outputs, jax.Array) else np
     if name == "quantile":
-        levels = jnp.asarray(quantiles, outputs.dtype)
+        levels = xp.asarray(quantiles, outputs.dtype)[None, None]
         error = values[:, :, None] - outputs.reshape(*values.shape, len(quantiles))
-        return jnp.mean(jnp.maximum(levels[None, None] * error, (levels[None, None] - 1) * error), axis=2)
+        return xp.mean(xp.maximum(levels * error, (levels - 1) * error), axis=2)
     error = outputs - values
-    size = jnp.abs(error)
+    size = xp.abs(error)
     if name == "mse":
-        return jnp.square(error)
+        return xp.square(error)
     if name == "mae":
         return size
     if name == "huber":
-        inside = jnp.minimum(size, delta)
+        inside = xp.minimum(size, delta)
         return inside * (size - inside / 2)
-    return size + jnp.log1p(jnp.exp(-2 * size)) - np.log(2).astype(outputs.dtype)
+    return size + xp.log1p(xp.exp(-2 * size)) - math.log(2)
 
 
 def total(

@@ -27,11 +27,12 @@ class Scale(NamedTuple):
         return (self._curved(values.astype(np.float64)) - self.mean) / self.deviation
 
     def restored(self, outputs: np.ndarray) -> np.ndarray:
-        """Return in the unit of the labels what `standardised` made; float64 `[..., numbers]`."""
+        """Return in the unit of the labels what `standardised` made, with a logarithm not below 0; float64 `[..., numbers]`."""
         plain = outputs.astype(np.float64) * self.deviation + self.mean
         if not self.unit.any():
             return plain
-        return np.where(self.unit > 0, self.unit * np.expm1(np.minimum(plain, LARGEST)), plain)
+        powers = self.unit * np.expm1(np.clip(plain, 0, LARGEST))
+        return np.where(self.unit > 0, powers, plain)
 
     def _curved(self, wide: np.ndarray) -> np.ndarray:
         if not self.unit.any():
