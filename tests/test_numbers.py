@@ -8,7 +8,7 @@ import pytest
 import scipy.stats
 from sklearn import linear_model, metrics, preprocessing
 
-from hetjax.tasks import number_losses, number_scales, number_scores
+from hetjax.tasks import number_losses, number_rules, number_scales, number_scores
 from hetjax.tasks.quality import Metric
 from hetjax.tasks.ridge import PENALTIES, ridges
 
@@ -127,6 +127,12 @@ def test_scales_standardise_the_training_values_and_give_them_back():
         assert (curved.restored(np.array([[-1e9], [1e9]])) >= 0).all() and np.isfinite(
             curved.restored(np.array([[1e9]]))
         )
+    far = np.array([[0.0], [1], [2], [3], [1e6]])
+    assert number_scales.fitted(far, "robust").mean == 2
+    expected = scipy.stats.median_abs_deviation(far[:, 0], scale="normal")
+    assert number_scales.fitted(far, "robust").deviation == pytest.approx(expected, rel=1e-5)
+    alike = np.array([[1.0], [1], [1], [5]])
+    assert number_scales.fitted(alike, "robust").deviation == alike.std()
     constant = number_scales.fitted(np.full((3, 1), 7.0))
     assert constant.deviation == 1 and constant.standardised(np.array([[8.0]])) == 1
     nobody = number_scales.fitted(np.empty((0, 2)))
@@ -142,6 +148,50 @@ def test_ridge_regression_is_scikit_learns(width):
     for penalty, found in zip(PENALTIES, ridges(features, targets), strict=True):
         expected = linear_model.Ridge(alpha=penalty * len(features)).fit(scaled, targets).predict(scaled)
         np.testing.assert_allclose(found(features, np.arange(40)), expected, rtol=1e-7)
+
+
+def samples():
+    """Values of several shapes, with the scale, the loss and the metric that go with them."""
+    rng = np.random.default_rng(6)
+    plain, heavy, skewed = ("linear", "mse", "rmse"), ("robust", "huber", "mae"), ("log", "huber", "mae")
+    half_alike = np.where(rng.uniform(size=2000) < 0.6, 0, rng.exponential(size=2000))
+    return [
+        (rng.normal(size=2000), plain),
+        (rng.integers(1990, 2024, 2000), plain),
+        (half_alike, plain),
+        (rng.standard_t(3, 2000), heavy),
+        (-np.exp(rng.normal(size=2000)), heavy),
+        (np.exp(rng.normal(size=2000)), skewed),
+        (rng.negative_binomial(1, 0.05, 2000), skewed),
+        (np.empty(0), plain),
+    ]
+
+
+@pytest.mark.parametrize("values, expected", samples())
+def test_options_follow_from_the_values(values, expected):
+    found = {
+        name: value for name, value, why in number_rules.chosen(values[:, None].astype(float), set(), "mse", "rmse")
+    }
+    assert tuple(found.values()) == expected
+
+
+@pytest.mark.parametrize(
+    "given, expected",
+    [
+        ({"loss": "mse"}, {"scale": "linear", "metric": "rmse"}),
+        ({"loss": "quantile"}, {"scale": "log", "metric": "pinball"}),
+        ({"metric": "r2"}, {"scale": "linear", "loss": "mse"}),
+        ({"metric": "mae"}, {"scale": "log", "loss": "mae"}),
+        ({"metric": "spearman"}, {"scale": "log", "loss": "huber"}),
+        ({"metric": "rmse", "loss": "log_cosh"}, {"scale": "log"}),
+    ],
+)
+def test_options_go_with_those_that_are_given(given, expected):
+    values = np.exp(np.random.default_rng(6).normal(size=(2000, 1)))
+    options = {"loss": "mse", "metric": "rmse"} | given
+    assert {name: value for name, value, _ in number_rules.chosen(values, set(given), **options)} == expected
+    several = dict(zip("abc", number_rules.chosen(np.hstack([values, -values]), set(), "mse", "rmse")))
+    assert [one[1] for one in several.values()] == ["robust", "huber", "loss"]
 
 
 def test_a_value_is_shown_with_its_unit():

@@ -1,6 +1,6 @@
 """Node regression: a number of each node of one type, or several, learned on a standardised scale."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from hetjax.options import owners
 from hetjax.options.config import Config
 from hetjax.system.arrays import Array
 from hetjax.system.errors import InputError
-from hetjax.tasks import number_baselines, number_losses, number_report, number_scales, number_scores
+from hetjax.tasks import number_baselines, number_losses, number_report, number_rules, number_scales, number_scores
 from hetjax.tasks.declared.node_regression import MIDDLE, Options
 from hetjax.tasks.heads import LinearHead, PlainHead
 from hetjax.tasks.number_baselines import NumberBaseline
@@ -23,13 +23,10 @@ from hetjax.tasks.quality import Metric, Quality
 from hetjax.tasks.report_parts import Part
 from hetjax.tasks.task import Seeds, Task, own_options
 
+NAME = "node_regression"
 NAMES = {"rmse": "RMSE", "mae": "MAE", "r2": "R2", "spearman": "Spearman", "pinball": "pinball loss", "loss": "loss"}
 UP = ("r2", "spearman", "coverage")  # metrics of which more is better
 IN_UNIT = ("rmse", "mae", "pinball")
-OF_LOSS = {
-    "mse": "rmse",
-    "quantile": "pinball",
-}  # the metric that is shown first where epochs are chosen by a loss, if not `mae`
 
 
 class Numbers(NamedTuple):
@@ -59,7 +56,7 @@ class NodeRegression(Task):
       InputError: a node may have several labels, or labels are names.
     """
 
-    options = own_options("node_regression")
+    options = own_options(NAME)
 
     def __init__(self, graph: HetGraph, config: Config):
         self.roots, self.splits = (graph.schema.target,), graph.splits
@@ -69,7 +66,7 @@ class NodeRegression(Task):
         self.quantiles = own.quantiles if own.loss == "quantile" else ()
         self.outputs = self.values.shape[1] * max(1, len(self.quantiles))
         self.metric = self.compared_by = own.metric
-        self.headline = OF_LOSS.get(own.loss, "mae") if own.metric == "loss" else own.metric
+        self.headline = number_rules.OF_LOSS.get(own.loss, "mae") if own.metric == "loss" else own.metric
         self.metrics = metrics_of(self.quantiles, own.unit, self.headline)
 
     @classmethod
@@ -86,10 +83,11 @@ class NodeRegression(Task):
                 raise InputError(
                     f"task.name is node_regression, and the training nodes, {len(known)}, all have the value {known[0]:g}{of}"
                 )
-        if own.scale == "log" and len(low := np.argwhere(values < 0)):
-            value = values[tuple(low[0])]
+        train = graph.splits["train"]
+        if own.scale == "log" and len(low := np.argwhere(values[train] < 0)):
+            node, number = train[low[0, 0]], low[0, 1]
             raise InputError(
-                f"node_regression.scale is log, for numbers from 0 on, and {target} {graph.names.node(target, low[0, 0])} has {value:g}"
+                f"node_regression.scale is log, for numbers from 0 on, and {target} {graph.names.node(target, node)} has {values[node, number]:g}"
             )
         validation = values[graph.splits["validation"]]
         if own.metric in ("r2", "spearman") and len(validation):
@@ -98,6 +96,13 @@ class NodeRegression(Task):
                 raise InputError(
                     f"node_regression.metric is {own.metric}, and the validation nodes, {len(validation)}, all have the same value"
                 )
+
+    @classmethod
+    def choices(cls, graph: HetGraph, config: Config, given: Set[str]) -> Iterator[tuple[str, Any, str]]:
+        own, train = options_of(config), values_of(graph)[graph.splits["train"]]
+        named = {key.rpartition(".")[2] for key in given if key.startswith(f"{NAME}.")}
+        for name, value, why in number_rules.chosen(train, named, own.loss, own.metric):
+            yield f"{NAME}.{name}", value, why
 
     def examples(self, split: str) -> np.ndarray:
         return self.splits[split]
@@ -185,7 +190,7 @@ class NodeRegression(Task):
 
 def options_of(config: Config) -> Options:
     """Return the options of the task; defaults where another task is chosen."""
-    return owners.own(config.task, "node_regression")
+    return owners.own(config.task, NAME)
 
 
 def values_of(graph: HetGraph) -> np.ndarray:

@@ -28,8 +28,8 @@ class Options:
     """the error from which the Huber loss is linear, in standard deviations of the training numbers"""
     quantiles: tuple[float, ...] = _new((0.1, MIDDLE, 0.9), expected=QUANTILES)
     """the quantiles that the loss quantile predicts of each number; the median, 0.5, is the prediction"""
-    scale: Literal["linear", "log"] = _new("linear")
-    """log: log(1 + number / median of those over 0) is standardised and learned, for skewed numbers from 0 on; predictions and metrics are in the unit of the labels"""
+    scale: Literal["linear", "robust", "log"] = _new("linear")
+    """what is learned: numbers of mean 0, deviation 1; robust: by median and median distance; log: log(1 + number / 10 % quantile), of numbers from 0 on; predictions are in the unit of the labels"""
     unit: str = _new("")
     """the unit of the numbers, in lines and in the report"""
 
