@@ -205,19 +205,29 @@ def test_building_names_what_is_wrong(changes, message):
 SEVERAL = [[1, 0], [1, 1], [0, 0], [-1, -1]]
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, ">i2", np.float32])
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, ">i2"])
 def test_several_labels_a_node(dtype):
     given = np.asfortranarray(SEVERAL, dtype)
-    if given.dtype.kind == "f":
-        with pytest.raises(InputError, match=r"labels \[nodes, classes\] are float32, and may be integers or bool"):
-            build(**parts(labels=given))
-        return
     graph = build(**parts(labels=given))
     check(graph)
     assert graph.multilabel and graph.labels.dtype == np.int8 and graph.labels.flags.c_contiguous
     assert graph.labels.tolist() == SEVERAL and not graph.labels.flags.writeable
     assert graph.labelled(np.array([3, 2, 0])).tolist() == [False, True, True]
     assert graph.splits["test"].tolist() == [2]  # whose row is of zeros
+
+
+def test_several_numbers_a_node():
+    given = np.asfortranarray([[1.5, -1], [np.nan, 1], [0, 0], [np.nan, np.nan]])
+    graph = build(**parts(labels=given, splits={"train": [0, 1]}))
+    check(graph)
+    assert graph.numeric and not graph.multilabel and graph.labels.dtype == np.float32
+    assert graph.labelled(np.arange(4)).tolist() == [True, True, True, False]
+    with pytest.raises(InputError, match="label inf of 'paper' node 0 is no float32"):
+        build(**parts(labels=np.where(given == 1.5, np.inf, given), splits={}))
+    with pytest.raises(InputError, match=r"numbers of shape \(4, 3\) != \(4, 2\) of 4 nodes of type 'paper'"):
+        build(**parts(labels=np.zeros((4, 3)), splits={}))
+    with pytest.raises(InputError, match="split 'train' has 'paper' node 3, which has no label"):
+        build(**parts(labels=given, splits={"train": [3]}))
 
 
 def test_labels_of_bool_and_lists():

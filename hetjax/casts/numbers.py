@@ -141,11 +141,19 @@ def as_weights(given: Any, place: str) -> np.ndarray:
 
 
 def as_targets(given: Any, place: str) -> np.ndarray:
-    """Return numbers to predict, float32 `[nodes]`, NaN where one is missing.
+    """Return numbers to predict, float32 `[nodes]`, or `[nodes, numbers]` of several a node; NaN where one is missing.
+
+    Args:
+      given: a column; or a matrix, a list of rows or a frame, which have a column of each number.
+      place: what an error begins with.
 
     Raises:
       InputError: they are no numbers, or one is not finite in 32 bits.
     """
+    if (columns := _columns_of_targets(given, place)) is not None:
+        found = [as_targets(column, f"{place}: column {short(repr(name), 80)}") for name, column in columns.items()]
+        _check_rows({str(name): column for name, column in zip(columns, found)}, place)
+        return found[0] if len(found) == 1 else np.stack(found, axis=1)
     column = as_column(given, place)
     values = np.full(len(column), np.nan, np.float32)
     present = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
@@ -155,6 +163,31 @@ def as_targets(given: Any, place: str) -> np.ndarray:
     is_float = found.dtype.kind == "f"
     values[present] = np.where(np.isnan(found), np.nan, _finite(np.nan_to_num(found), place)) if is_float else found
     return values
+
+
+def _columns_of_targets(given: Any, place: str) -> dict[Any, Any] | None:
+    """Return the columns of several numbers a node by name; None of a single column.
+
+    Raises:
+      InputError: there are none.
+    """
+    if (names := columns_of(given)) is not None:
+        columns = {name: given[name] for name in names}
+    elif getattr(given, "ndim", 1) == 2 or _is_nested(given):
+        rows = list(given) if isinstance(given, list | tuple) else as_dense(given, place)
+        widths = sorted({len(row) for row in rows if row is not None}) if isinstance(rows, list) else [rows.shape[1]]
+        if len(widths) > 1:
+            raise InputError(f"{place}: lists of {short(str(widths), 80)} numbers, and all should be as long")
+        columns = (
+            {n: [None if row is None else row[n] for row in rows] for n in range(widths[0])}
+            if isinstance(rows, list)
+            else {n: rows[:, n] for n in range(widths[0])}
+        )
+    else:
+        return None
+    if not columns:
+        raise InputError(f"{place}: no numbers of any node")
+    return columns
 
 
 def is_number(column: pa.Array) -> bool:

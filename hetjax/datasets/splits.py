@@ -59,7 +59,10 @@ def divide(labels: np.ndarray, split: Split, shipped: Shipped, where: str) -> di
     if split.kind == "public":
         return _public(shipped, len(labels), split, where)
     first = labels if labels.ndim == 1 else labels[:, 0]
-    labelled = np.flatnonzero((first != UNLABELLED) & (first == first))  # NaN is not itself
+    numeric = labels.dtype.kind == "f"  # of which -1 is one as any other
+    labelled = np.flatnonzero(
+        ~np.isnan(labels.reshape(len(labels), -1)).all(axis=1) if numeric else first != UNLABELLED
+    )
     keys = np.random.Philox(split.seed).random_raw(len(labelled))
     if split.kind == "random":
         ends = [round(len(labelled) * min(1.0, sum(split.shares[: k + 1]))) for k in range(len(SPLITS))]

@@ -31,8 +31,8 @@ class Column:
     Attributes:
       labels, splits: as of `hetjax.graph.hetgraph.HetGraph`, of the nodes; of a relation, row i is pair i, and splits hold
         numbers of rows.
-      classes: number of classes; 1 of numbers.
-      names: the names of the classes; None: they have numbers alone.
+      classes: number of classes; of numbers, how many a node or a pair has.
+      names: the names of the classes, or of several numbers; None: they have numbers alone.
       relation: whose pairs have the labels; None: row i is node i of the type.
       ends: source and target node ids of the pairs, int32 `[pairs]` each; None: row i is node i of the type.
     """
@@ -60,7 +60,8 @@ class Column:
     def labelled(self, ids: np.ndarray) -> np.ndarray:
         """Return for each of the rows `ids` (of nodes or pairs) whether its label is known: bool, of the shape of `ids`."""
         if self.numeric:
-            return ~np.isnan(self.labels[ids])
+            known = ~np.isnan(self.labels[ids])
+            return known if self.labels.ndim == 1 else known.any(axis=-1)
         return (self.labels[ids, 0] if self.labels.ndim == 2 else self.labels[ids]) != UNLABELLED
 
     def words(self) -> str:
@@ -70,10 +71,14 @@ class Column:
         if not self.labelled(np.arange(len(self.labels))).any():
             return f"{pairs}none is known"
         several = f", of which a {row} may have several" * (self.labels.ndim == 2)
-        what = (
-            f"a number of each {row}" if self.numeric else f"{self.classes} class{'es' * (self.classes > 1)}{several}"
-        )
+        what = f"{self.classes} class{'es' * (self.classes > 1)}{several}"
+        what = numbers_in_words(self.classes, row) if self.numeric else what
         return f"{pairs}{what}; " + ", ".join(f"{len(ids):,} {name}" for name, ids in self.splits.items())
+
+
+def numbers_in_words(count: int, row: str = "node") -> str:
+    """Return what a node, or a pair, has, of which so many numbers are predicted."""
+    return f"a number of each {row}" if count == 1 else f"{count} numbers of each {row}"
 
 
 def column_type(name: str) -> str:
@@ -143,11 +148,13 @@ def checked(column: Column, rows: NodeRows | PairRows, where: str, files: Mappin
         raise InputError(
             f"{place}: labels of shape {labels.shape}, and there should be [nodes] or [nodes, classes]; -1: not known"
         )
+    if labels.dtype.kind == "f" and labels.shape[1:] == (1,):
+        labels = labels[:, 0]
     if labels.ndim == 1 and (labels.dtype.kind != "f" or column.classes > 1):
         labels = whole_numbers(labels, f"{place}: labels", "iub")
     check_values(labels, column.classes, rows, place)  # before int8 or int32 wraps a wrong value into a right one
-    numbers = np.float32 if labels.dtype.kind == "f" else np.int32
-    labels = np.ascontiguousarray(labels, np.int8) if labels.ndim == 2 else np.asarray(labels, numbers)
+    dtype = np.float32 if labels.dtype.kind == "f" else np.int8 if labels.ndim == 2 else np.int32
+    labels = np.ascontiguousarray(labels, dtype) if labels.ndim == 2 else np.asarray(labels, dtype)
     return replace(column, labels=labels, splits=splits)
 
 
@@ -172,20 +179,22 @@ def check_column(column: Column, rows: NodeRows | PairRows, where: str, files: M
 
 def check_values(labels: np.ndarray, classes: int, rows: NodeRows | PairRows, where: str) -> None:
     """Raise an InputError for the first label that is wrong."""
-    if labels.ndim == 2:
-        _check_label_matrix(labels, classes, rows, where)
-    elif labels.dtype.kind == "f":
+    if labels.dtype.kind == "f":
         _check_numbers(labels, classes, rows, where)
+    elif labels.ndim == 2:
+        _check_label_matrix(labels, classes, rows, where)
     else:
         _check_label_vector(labels, classes, rows, where)
 
 
 def _check_numbers(labels: np.ndarray, classes: int, rows: NodeRows | PairRows, where: str) -> None:
-    if labels.shape != (rows.count,) or classes != 1:
-        raise InputError(f"{where}: {len(labels)} numbers of {classes} classes != {rows}, and 1")
-    wrong = np.flatnonzero(~(np.isnan(labels) | (np.abs(labels) <= np.finfo(np.float32).max)))
+    shape = (rows.count,) if classes == 1 else (rows.count, classes)
+    if labels.shape != shape:
+        raise InputError(f"{where}: numbers of shape {labels.shape} != {shape} of {rows}")
+    wrong = np.argwhere(~(np.isnan(labels) | (np.abs(labels) <= np.finfo(np.float32).max)))
     if len(wrong):
-        raise InputError(f"{where}: label {labels[wrong[0]]} of {rows.row(wrong[0])} is no float32")
+        value = labels[tuple(wrong[0])]
+        raise InputError(f"{where}: label {value} of {rows.row(int(wrong[0, 0]))} is no float32")
 
 
 def _check_label_vector(labels: np.ndarray, classes: int, rows: NodeRows | PairRows, where: str) -> None:

@@ -17,6 +17,7 @@ from hetjax.graph.columns import (
     checked,
     column_rows,
     column_type,
+    numbers_in_words,
     relation_column,
 )
 from hetjax.graph.csc import CSC
@@ -41,7 +42,8 @@ class HetGraph:
       labels: int32 `[nodes of the target type]`, class ids, `-1` where there is no label; or, where a node may have several
         labels, int8 `[nodes of the target type, classes]`, 1 for each that it has and 0 for the others, a row of `-1` where
         nothing is known. A row of zeros is a node known to have no label, and counts as labelled. Or numbers, float32
-        `[nodes of the target type]`, NaN where one is not known; there is one class then.
+        `[nodes of the target type]`, or `[nodes of the target type, classes]` where a node has several, NaN where one is not
+        known; a node is labelled if one of its numbers is.
       splits: for each of `train`, `validation`, `test` the ids of labelled target nodes; int32, sorted, disjoint.
       names: the users' own ids of the nodes, and the names of the classes, where they are known.
       label_name: the name of the column of labels, without its type.
@@ -81,7 +83,7 @@ class HetGraph:
             aim = (
                 f", the target: {self.schema.classes} classes" + ", of which a node may have several" * self.multilabel
             )
-            aim = ", the target: a number of each node" if self.numeric else aim
+            aim = f", the target: {numbers_in_words(self.schema.classes)}" if self.numeric else aim
             yield f"  {node_type}: {count:,} nodes, {has}{aim if node_type == self.schema.target else ''}"
         for relation, csc in self.relations.items():
             yield f"  {relation}: {csc.edges:,} edges" + ", with weights" * (csc.weights is not None)
@@ -179,7 +181,7 @@ class HetGraph:
     @property
     def multilabel(self) -> bool:
         """Return whether a node may have several labels."""
-        return self.labels.ndim == 2
+        return self.labels.ndim == 2 and not self.numeric
 
     @property
     def numeric(self) -> bool:

@@ -22,7 +22,7 @@ LABELS = (
     "one",
     "many",
     "number",
-)  # of a node: a class, any number of classes, or a number; a description that does not say means the first
+)  # of a node: a class, any number of classes, or a number or several; a description that does not say means the first
 
 
 class ColumnSizes(NamedTuple):
@@ -30,7 +30,7 @@ class ColumnSizes(NamedTuple):
 
     Attributes:
       labels: what a node has, of `LABELS`.
-      classes: number of classes; 1 of numbers.
+      classes: number of classes; of numbers, how many a node has.
       named: whether the classes have names.
       pairs: number of labelled pairs of a relation; None: the rows are the nodes of a type.
       relation: whose pairs they are.
@@ -202,14 +202,8 @@ def _column(given: dict, schema: Schema) -> tuple[str, ColumnSizes]:
             raise InputError(f"columns: {name!r} has {short(repr(pairs), 80)} pairs, outside 0..{MOST_NODES}")
     if type(sizes.classes) is not int or not 1 <= sizes.classes <= MOST_CLASSES:
         raise InputError(f"columns: {name!r} has {short(repr(sizes.classes), 80)} classes, outside 1..{MOST_CLASSES}")
-    if (
-        sizes.labels not in LABELS
-        or not isinstance(sizes.named, bool)
-        or (sizes.labels == LABELS[2] and sizes.classes != 1)
-    ):
-        raise InputError(
-            f"columns: {short(repr(given))}, and labels are {', '.join(LABELS)}, the last of 1 class, named true or false"
-        )
+    if sizes.labels not in LABELS or not isinstance(sizes.named, bool):
+        raise InputError(f"columns: {short(repr(given))}, and labels are {', '.join(LABELS)}, named true or false")
     return name, sizes
 
 

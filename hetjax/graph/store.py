@@ -223,7 +223,8 @@ def _column_rows(name: str, about: ColumnSizes, schema: Schema) -> int:
 def _map_labels(file: Path, form: str, count: int, classes: int) -> np.ndarray:
     """Return labels of so many rows, of the form that `LABELS` names."""
     dtype = dict(zip(LABELS, (ID, FLAG, WEIGHT)))[form]
-    return map_array(file, dtype, (count, classes) if dtype == FLAG else (count,), "labels")
+    wide = dtype == FLAG or (dtype == WEIGHT and classes > 1)
+    return map_array(file, dtype, (count, classes) if wide else (count,), "labels")
 
 
 def _map_column(path: Path, number: int, count: int, about: ColumnSizes, names: Collection[str]) -> Column:

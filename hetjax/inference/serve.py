@@ -96,7 +96,8 @@ class Served:
     def predict(self, ids: Any) -> np.ndarray:
         """Return the classes of nodes of the target type, `[nodes]`: their names where the graph has some, otherwise int32 numbers.
 
-        Where a node may have several labels, they are 0 and 1, int8 `[nodes, classes]`.
+        Where a node may have several labels, they are 0 and 1, int8 `[nodes, classes]`. Predicted numbers are in the unit of
+        the labels, float32 `[nodes]`, or `[nodes, numbers]` of several.
 
         Args:
           ids: your own, or hetjax's numbers where the graph has none; a sequence, or a single one. One may be there twice.
@@ -113,6 +114,14 @@ class Served:
     def logits(self, ids: Any) -> np.ndarray:
         """Return the logits of every class, float32 `[nodes, classes]`; arguments as of `predict`."""
         return self._predictions(ids).logits
+
+    def intervals(self, ids: Any) -> np.ndarray:
+        """Return predicted quantiles in the unit of the labels, float32 `[nodes, quantiles]`, or `[nodes, numbers, quantiles]`; arguments as of `predict`.
+
+        Raises:
+          InputError: there is no such node, or the run predicts no quantiles.
+        """
+        return self._predictions(ids).intervals
 
     def embeddings(self, node_type: str, ids: Any) -> np.ndarray:
         """Return embeddings of nodes of one type, float32 `[nodes, width]`: of the last layer that makes any of that type.

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hetjax.casts.column import columns_of
 from hetjax.casts.edges import Ends, as_ends
 from hetjax.casts.ids import as_ids, positions
 from hetjax.casts.labels import as_labels
@@ -63,7 +64,7 @@ def from_arrays(
       target: the node type to classify, of a graph to predict with a trained model, none of whose labels need be known; None:
         that of the first `labels`.
       numbers: whether labels are numbers to predict, not classes: NaN or None where one is not known; or the names of the columns
-        of labels that are.
+        of labels that are. A matrix `[nodes, numbers]`, or a frame, whose columns have names, has several numbers of each node.
 
     Raises:
       InputError: for the first thing that is wrong, with its place and both values.
@@ -132,7 +133,8 @@ def _encoded(given: Any, place: str, target: str, numbers: bool, to_predict: boo
     if given is None and to_predict:
         return np.empty(0, np.int64), None
     if numbers and given is not None:
-        return as_targets(given, place), None
+        targets, named = as_targets(given, place), columns_of(given)
+        return targets, Ids([str(name) for name in named]) if named and targets.ndim == 2 else None
     encoded, classes = as_labels(given, place)
     if not _class_count(encoded, classes) and not to_predict:
         words = f"no label is known; of a graph to predict, give target={target!r}"
@@ -189,7 +191,7 @@ def _check_types(
 def _class_count(labels: np.ndarray, classes: Ids | None) -> int:
     """Return the number of classes; of numbers 1 where any is known."""
     if labels.dtype.kind == "f":
-        return int(not np.isnan(labels).all())
+        return int(not np.isnan(labels).all()) * (labels.shape[1] if labels.ndim == 2 else 1)
     if labels.ndim == 2:
         return labels.shape[1]
     return len(classes) if classes is not None else int(labels.max(initial=-1)) + 1

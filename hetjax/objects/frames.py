@@ -67,7 +67,7 @@ def from_pandas(
       splits, reverse, seed: as in `hetjax.from_arrays`, with ids as the frame has them; splits that are given come before
         columns.
       target: the node type to classify, of a graph to predict, whose frame needs no column of labels.
-      numbers: whether the labels are numbers to predict, not classes.
+      numbers: whether the labels are numbers to predict, not classes; `label` may name several columns of them.
 
     Raises:
       InputError: as `hetjax.from_arrays`; an id twice, or of an edge that is no node's; or no such column.
@@ -92,7 +92,7 @@ def from_pandas(
     return from_arrays(
         {relation: _ends(frame, as_relation(relation), ids) for relation, frame in edges.items()},
         {name: matrix for name, matrix in matrices.items() if matrix is not None},
-        {target: _labels(nodes[target], target, wanted) if target in labelled else None},
+        {target: _labels(nodes[target], target, wanted, numbers) if target in labelled else None},
         splits,
         {name: len(one) for name, one in ids.items()},
         {name: one.values for name, one in ids.items()},
@@ -178,7 +178,7 @@ def _splits(frame: Any, target: str, roles: Roles) -> dict[str, np.ndarray]:
     return from_words(as_column(frame[roles.split], column), column)
 
 
-def _labels(frame: Any, target: str, names: Sequence[Any]) -> Any:
+def _labels(frame: Any, target: str, names: Sequence[Any], numbers: bool) -> Any:
     if len(names) == 1:
         return frame[names[0]]
     columns = []
@@ -186,9 +186,13 @@ def _labels(frame: Any, target: str, names: Sequence[Any]) -> Any:
         place = f"labels of type {target!r}: column {str(name)!r}"
         if name not in (columns_of(frame) or ()):
             raise InputError(f"{place}: there is none of this name")
+        if numbers:
+            continue
         column = as_column(frame[name], place)
         column = column.cast("int8") if kind_of(column) == "boolean" else column
         columns.append(class_numbers(column, place))
+    if numbers:
+        return {str(name): frame[name] for name in names}
     return Categories(np.stack(columns, axis=1), [str(name) for name in names])
 
 
@@ -207,7 +211,7 @@ def _ends(frame: Any, relation: Relation, ids: Mapping[str, Ids]) -> Ends:
 
 def to_pandas(graph: HetGraph) -> tuple[dict[str, Any], dict[tuple[str, str, str], Any]]:
     """Return `({type: frame}, {relation: frame})`, as `from_pandas` takes them: columns `x_0` ..., `label` (or `label_CLASS` ..., with
-    several labels a node) and `split`, ids as the index; and `source`, `target`, `weight`.
+    several labels or numbers a node) and `split`, ids as the index; and `source`, `target`, `weight`.
 
     Raises:
       ImportError: pandas is not installed.
@@ -220,7 +224,7 @@ def to_pandas(graph: HetGraph) -> tuple[dict[str, Any], dict[tuple[str, str, str
         columns = {} if matrix is None else {f"x_{number}": matrix[:, number] for number in range(matrix.shape[1])}
         frames[name] = pd.DataFrame(columns, index=pd.Index(back.node_ids(graph, name)))
     target, classes = frames[graph.schema.target], graph.names.class_names(graph.schema.classes)
-    if graph.multilabel:
+    if graph.labels.ndim == 2:
         for number, name in enumerate(classes):
             target[f"label_{name}"] = graph.labels[:, number]
     else:

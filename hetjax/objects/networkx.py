@@ -45,7 +45,7 @@ def from_networkx(
       splits, reverse, seed: as in `hetjax.from_arrays`, with the graph's nodes as ids; splits that are given come before
         attributes. An undirected graph gets no reverses, as its edges go both ways.
       target: the node type to classify, of a graph to predict, whose nodes need no `y`.
-      numbers: whether `y` is a number to predict, not a class.
+      numbers: whether `y` is a number to predict, or a list of several, not a class.
 
     Raises:
       InputError: as `hetjax.from_arrays`; or some nodes of a type have features, and others have none.
@@ -75,7 +75,7 @@ def from_networkx(
     return from_arrays(
         _edges(graph, members),
         {name: _matrix(rows, name) for name, rows in columns.items() if any(row is not None for row in rows)},
-        {target: _labels(y, graph.graph.get("classes"), target) if target in labelled else None},
+        {target: (y if numbers else _labels(y, graph.graph.get("classes"), target)) if target in labelled else None},
         splits,
         {name: len(nodes) for name, nodes in members.items()},
         ids,
@@ -250,7 +250,7 @@ def to_networkx(graph: HetGraph) -> networkx.MultiDiGraph:
     target = nodes[graph.schema.target]
     for position in np.flatnonzero(graph.labelled(np.arange(len(target)))):
         label = graph.labels[position]
-        nx_graph.nodes[target[position]]["y"] = label.tolist() if graph.multilabel or graph.numeric else classes[label]
+        nx_graph.nodes[target[position]]["y"] = label.tolist() if label.ndim or graph.numeric else classes[label]
     for split, ids in graph.splits.items():
         for number in ids:
             nx_graph.nodes[target[number]]["split"] = split

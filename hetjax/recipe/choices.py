@@ -84,7 +84,8 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
         named = _model(stats, config, scores, given)
     name = named.value
     model_options = models.takes(name)
-    rules = [*labels, *metric, named, *_all(stats, name, config, graph, kinds, given)]
+    of_task = [Choice(*choice) for choice in tasks.find(config.task.name).choices(graph, config, given)]
+    rules = [*of_task, *labels, *metric, named, *_all(stats, name, config, graph, kinds, given)]
     rules = [rule for rule in rules if rule.key not in given]
     rules = [rule for rule in rules if (key := _of_model(rule.key)) is None or key in model_options | {"name"}]
     found = list(compatible(config, graph, few_steps.adapted(rules, config, given, stats.seeds)))

@@ -32,6 +32,7 @@ CHOSEN = {
         "train.on_divergence",
     ),
     "node_classification.threshold",
+    *("node_regression.scale", "node_regression.loss", "node_regression.metric"),
     *("model.name", "rgcn.one_hot", "model.hidden", "model.head", "rgcn.bases", "rgcn.share_self", "model.bias"),
     "model.feature_width",
     *("model.layers", "model.dropout", "model.input_dropout", "model.residual", "model.norm", "model.input_projection"),

@@ -1,11 +1,11 @@
-"""Node regression: a number of each node of one type, by least squares on standardised targets."""
+"""Node regression: a number of each node of one type, or several, learned on a standardised scale."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from hetjax.graph.hetgraph import HetGraph
@@ -14,21 +14,27 @@ from hetjax.options import owners
 from hetjax.options.config import Config
 from hetjax.system.arrays import Array
 from hetjax.system.errors import InputError
+from hetjax.tasks import number_baselines, number_losses, number_report, number_rules, number_scales, number_scores
+from hetjax.tasks.declared.node_regression import MIDDLE, Options
 from hetjax.tasks.heads import LinearHead, PlainHead
-from hetjax.tasks.predictions import NumberPredictions
+from hetjax.tasks.number_baselines import NumberBaseline
+from hetjax.tasks.predictions import NumberPredictions, Predictions
 from hetjax.tasks.quality import Metric, Quality
+from hetjax.tasks.report_parts import Part
 from hetjax.tasks.task import Seeds, Task, own_options
 
-NAMES = {"rmse": "RMSE", "mae": "MAE", "r2": "R2", "loss": "loss"}
-METRICS = {name: Metric(label, "", higher=name == "r2") for name, label in NAMES.items()}
+NAME = "node_regression"
+NAMES = {"rmse": "RMSE", "mae": "MAE", "r2": "R2", "spearman": "Spearman", "pinball": "pinball loss", "loss": "loss"}
+UP = ("r2", "spearman", "coverage")  # metrics of which more is better
+IN_UNIT = ("rmse", "mae", "pinball")
 
 
 class Numbers(NamedTuple):
     """The arrays of examples.
 
     Attributes:
-      values: float32 `[n]`, standardised.
-      weights: float32 `[n]`, 1 for an example and 0 for padding.
+      values: float32 `[n, numbers]`, standardised; 0 where one is not known.
+      weights: float32 `[n, numbers]`, 1 for a number that is known, and 0 for others and for padding.
     """
 
     values: Array
@@ -36,86 +42,182 @@ class Numbers(NamedTuple):
 
 
 class NodeRegression(Task):
-    """Numbers of the nodes of one type; the head makes `(number - mean) / deviation`, both of the training nodes.
+    """Numbers of the nodes of one type; the head makes them on the scale on which training values have mean 0 and deviation 1.
 
     Args:
       graph, config: as of `Task`.
 
     Attributes:
-      values: float32 `[nodes]`, NaN where one is not known; of labels that are class numbers these.
-      mean, deviation: the mean and the standard deviation of the training nodes' values.
+      values: float32 `[nodes, numbers]`, NaN where one is not known; of labels that are class numbers these.
+      scale: the scale of the training nodes' values.
+      quantiles: the predicted quantiles, of the loss `quantile`; else empty.
 
     Raises:
       InputError: a node may have several labels, or labels are names.
     """
 
-    outputs = 1
-    metrics = METRICS
-    options = own_options("node_regression")
-    headline = compared_by = "rmse"
+    options = own_options(NAME)
 
     def __init__(self, graph: HetGraph, config: Config):
         self.roots, self.splits = (graph.schema.target,), graph.splits
-        self.metric = owners.own(config.task, "node_regression").metric
-        if graph.multilabel or graph.names.classes is not None:
-            what = "several labels a node" if graph.multilabel else "names of classes"
-            raise InputError(f"task.name is node_regression, and the labels of {self.root} are {what}, not numbers")
-        known = graph.labelled(np.arange(len(graph.labels)))
-        self.values = np.where(known, graph.labels, np.nan).astype(np.float32)
-        train = self.values[self.splits["train"]].astype(np.float64)
-        self.mean, self.deviation = (float(train.mean()), float(train.std())) if len(train) else (0.0, 1.0)
-        self.deviation = self.deviation or 1.0  # of a graph to predict, whose training nodes may be few
+        own = self.own = options_of(config)
+        self.values = values_of(graph)
+        self.scale = number_scales.fitted(self.values[self.splits["train"]], own.scale)
+        self.quantiles = own.quantiles if own.loss == "quantile" else ()
+        self.outputs = self.values.shape[1] * max(1, len(self.quantiles))
+        self.metric = self.compared_by = own.metric
+        self.headline = number_rules.OF_LOSS.get(own.loss, "mae") if own.metric == "loss" else own.metric
+        self.metrics = metrics_of(self.quantiles, own.unit, self.headline)
 
     @classmethod
     def check(cls, graph: HetGraph, config: Config) -> None:
-        train = graph.labels[graph.splits["train"]]
-        if train.ndim == 1 and len(train) and (train == train[0]).all():
+        own, values, target = options_of(config), values_of(graph), graph.schema.target
+        for number, column in enumerate(values[graph.splits["train"]].T):
+            known, name = column[~np.isnan(column)], graph.names.class_names(values.shape[1])[number]
+            of = f" of number {name!r}" * (values.shape[1] > 1)
+            if not len(known) and len(column):
+                raise InputError(
+                    f"task.name is node_regression, and no training node, of {len(column)}, has number {name!r}"
+                )
+            if len(known) and not number_scores.differ(known):
+                raise InputError(
+                    f"task.name is node_regression, and the training nodes, {len(known)}, all have the value {known[0]:g}{of}"
+                )
+        train = graph.splits["train"]
+        if own.scale == "log" and len(low := np.argwhere(values[train] < 0)):
+            node, number = train[low[0, 0]], low[0, 1]
             raise InputError(
-                f"task.name is node_regression, and the training nodes, {len(train)}, all have the value {train[0]:g}"
+                f"node_regression.scale is log, for numbers from 0 on, and {target} {graph.names.node(target, node)} has {values[node, number]:g}"
             )
+        validation = values[graph.splits["validation"]]
+        if own.metric in ("r2", "spearman") and len(validation):
+            known = [column[~np.isnan(column)] for column in validation.T]
+            if not any(map(number_scores.differ, known)):
+                raise InputError(
+                    f"node_regression.metric is {own.metric}, and the validation nodes, {len(validation)}, all have the same value"
+                )
+
+    @classmethod
+    def choices(cls, graph: HetGraph, config: Config, given: Set[str]) -> Iterator[tuple[str, Any, str]]:
+        own, train = options_of(config), values_of(graph)[graph.splits["train"]]
+        named = {key.rpartition(".")[2] for key in given if key.startswith(f"{NAME}.")}
+        for name, value, why in number_rules.chosen(train, named, own.loss, own.metric):
+            yield f"{NAME}.{name}", value, why
 
     def examples(self, split: str) -> np.ndarray:
         return self.splits[split]
 
     def seeds(self, examples: np.ndarray) -> Seeds:
-        values = np.nan_to_num((self.values[examples] - self.mean) / self.deviation).astype(np.float32)
-        return Seeds({self.root: examples}, Numbers(values, np.ones(len(examples), np.float32)))
+        values = self.scale.standardised(self.values[examples])
+        weights = (~np.isnan(values)).astype(np.float32)
+        return Seeds({self.root: examples}, Numbers(np.nan_to_num(values).astype(np.float32), weights))
 
     def head(self, linear: bool, normalised: bool = False) -> nn.Module:
         return LinearHead(self.outputs, self.root) if linear else PlainHead(self.root)
 
     def loss(self, outputs: jax.Array, arrays: Numbers) -> jax.Array:
-        return jnp.sum(jnp.where(arrays.weights > 0, jnp.square(outputs[:, 0] - arrays.values), 0))
+        return number_losses.total(
+            self.own.loss, outputs, arrays.values, arrays.weights, self.quantiles, self.own.huber_delta
+        )
 
     def weight(self, arrays: Numbers) -> Any:
         return arrays.weights.sum()
 
     def quality(self, outputs: np.ndarray, examples: np.ndarray, chosen: Mapping[str, float] | None = None) -> Quality:
-        return self.measured(self.numbers(outputs), examples)
-
-    def measured(self, numbers: np.ndarray, examples: np.ndarray) -> Quality:
-        """Return the metrics of numbers in the unit of the labels."""
-        if not len(examples):
-            return dict.fromkeys(self.metrics)
-        values = self.values[examples].astype(np.float64)
-        square, spread = np.mean((numbers - values) ** 2), values.var()
-        scores = {"rmse": np.sqrt(square), "mae": np.abs(numbers - values).mean(), "loss": square / self.deviation**2}
-        return {name: float(score) for name, score in scores.items()} | {"r2": 1 - square / spread if spread else None}
+        return self._measured(self.numbers(outputs), outputs, examples)
 
     def numbers(self, outputs: np.ndarray) -> np.ndarray:
-        """Return the numbers that outputs stand for, float64 `[nodes]`, in the unit of the labels."""
-        return outputs[:, 0].astype(np.float64) * self.deviation + self.mean
+        """Return the numbers that outputs stand for, in the unit of the labels, quantiles in rising order.
+
+        Returns:
+          Float64 `[nodes, numbers, quantiles]`, one instead of quantiles where there are none.
+        """
+        apart = outputs.reshape(len(outputs), self.values.shape[1], max(1, len(self.quantiles)))
+        return np.sort(np.moveaxis(self.scale.restored(np.moveaxis(apart, 2, 0)), 0, 2), axis=2)
+
+    def _measured(self, predicted: np.ndarray, outputs: np.ndarray, examples: np.ndarray) -> Quality:
+        """Return the metrics of numbers in the unit of the labels, and the loss of the outputs that stand for them."""
+        values, own = self.values[examples].astype(np.float64), self.own
+        level = self.quantiles.index(MIDDLE) if self.quantiles else 0
+        found = number_scores.scores(predicted[:, :, level], values)
+        if self.quantiles:
+            found |= number_scores.interval_scores(predicted, values, self.quantiles)
+        scaled = self.scale.standardised(values)
+        losses = number_losses.losses(own.loss, outputs.astype(np.float64), scaled, self.quantiles, own.huber_delta)
+        known = np.asarray(losses)[~np.isnan(scaled)]
+        return found | {"loss": float(known.mean()) if len(known) else None}
 
     def predictions(
         self, outputs: np.ndarray, names: Names, chosen: Mapping[str, float], **more: Any
     ) -> NumberPredictions:
-        return NumberPredictions(self.root, self.numbers(outputs)[:, None].astype(np.float32), names, **more)
+        numbers = self.numbers(outputs).reshape(len(outputs), self.outputs).astype(np.float32)
+        return NumberPredictions(self.root, numbers, names, quantiles=self.quantiles, **more)
 
     def baselines(self, graph: HetGraph) -> Mapping[str, Any]:
-        return {"mean": "of the training nodes"}
+        sign = 1 if self.metrics[self.compared_by].higher else -1
+        by = "mae" if self.compared_by == "pinball" else self.compared_by
+
+        def score(points: np.ndarray, split: str) -> float | None:
+            value = self._of_points(np.repeat(points[:, :, None], max(1, len(self.quantiles)), axis=2), split)[by]
+            return None if value is None else sign * value
+
+        return number_baselines.baselines(graph, self.values, self.scale, score)
+
+    def _of_points(self, predicted: np.ndarray, split: str) -> Quality:
+        """Return the metrics of predictions `[nodes, numbers, quantiles]` of a split in the unit of the labels."""
+        scaled = np.moveaxis(self.scale.standardised(np.moveaxis(predicted, 2, 0)), 0, 2)
+        return self._measured(predicted, scaled.reshape(len(predicted), self.outputs), self.splits[split])
 
     def compared(self, baselines: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        test = self.splits["test"]
-        return {
-            name: {"how": how} | self.measured(np.full(len(test), self.mean), test) for name, how in baselines.items()
-        }
+        values = {split: self.values[ids].astype(np.float64) for split, ids in self.splits.items()}
+        rows: dict[str, dict[str, Any]] = {}
+        for name, made in baselines.items():
+            if not isinstance(made, NumberBaseline):
+                rows[name] = {"how": made}
+                continue
+            predicted = made.points["test"][:, :, None]
+            if self.quantiles:
+                predicted = made.quantiles(values, self.quantiles)
+            if self.own.scale == "log":
+                predicted = np.maximum(predicted, 0)
+            rows[name] = {"how": made.how, **self._of_points(predicted, "test"), "seconds": made.seconds}
+        return rows
+
+    def report(self, predicted: Predictions, examples: np.ndarray, folder: Path) -> Sequence[Part]:
+        assert isinstance(predicted, NumberPredictions)
+        return number_report.parts(predicted, self.values[examples], self.own.unit, folder)
+
+
+def options_of(config: Config) -> Options:
+    """Return the options of the task; defaults where another task is chosen."""
+    return owners.own(config.task, NAME)
+
+
+def values_of(graph: HetGraph) -> np.ndarray:
+    """Return the numbers of a graph's target nodes, float32 `[nodes, numbers]`, NaN where one is not known.
+
+    Raises:
+      InputError: the labels are several classes a node, or names.
+    """
+    if graph.multilabel or (graph.names.classes is not None and not graph.numeric):
+        what = "several labels a node" if graph.multilabel else "names of classes"
+        raise InputError(
+            f"task.name is node_regression, and the labels of {graph.schema.target} are {what}, not numbers"
+        )
+    labels = graph.labels if graph.numeric else np.where(graph.labels >= 0, graph.labels, np.nan)
+    return labels.astype(np.float32).reshape(len(labels), -1)
+
+
+def metrics_of(quantiles: Sequence[float], unit: str, headline: str) -> dict[str, Metric]:
+    """Return the metrics by name, the headline first.
+
+    Args:
+      unit: of the numbers; shares in per cent have errors in percentage points.
+    """
+    unit = "percentage points" if unit == "%" else unit
+    names = {name: label for name, label in NAMES.items() if name != "pinball" or quantiles}
+    found = {name: Metric(label, unit if name in IN_UNIT else "", name in UP) for name, label in names.items()}
+    if quantiles:
+        share = f"{100 * (quantiles[-1] - quantiles[0]):.3g}"
+        found["coverage"] = Metric(f"coverage of the {share} % interval")
+    return {headline: found[headline]} | found

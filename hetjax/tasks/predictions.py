@@ -94,6 +94,15 @@ class Predictions(ABC):
         """
         raise InputError("the task of this run gives no probabilities")
 
+    @property
+    def intervals(self) -> np.ndarray:
+        """The predicted quantiles, float32 `[nodes, ..., quantiles]`.
+
+        Raises:
+          InputError: the task has none.
+        """
+        raise InputError("this run predicts no quantiles: --node_regression.loss quantile does")
+
     def coded(self, name: str) -> "pa.Array | None":
         """Return the values that the numbers of a column stand for; None: they are values themselves."""
         import pyarrow as pa
@@ -309,16 +318,52 @@ class ClassPredictions(Predictions):
 
 @dataclass(frozen=True)
 class NumberPredictions(Predictions):
-    """The predicted number of each node, in the unit of the labels: `outputs` `[nodes, 1]`."""
+    """The predicted numbers of each node, in the unit of the labels.
+
+    `outputs` are `[nodes, numbers]`, or `[nodes, numbers * quantiles]`, the quantiles of a number beside each other and rising.
+
+    Attributes:
+      quantiles: the levels, 0.5 among them; empty: one prediction of each number.
+    """
+
+    quantiles: tuple[float, ...] = ()
 
     @property
     def values(self) -> np.ndarray:
-        return self.outputs[:, 0]
+        """The predictions, of quantiles the median: float32 `[nodes]`, or `[nodes, numbers]` of several."""
+        middle = self.quantiles.index(HALF) if self.quantiles else 0
+        points = self.outputs[:, middle :: max(1, len(self.quantiles))]
+        return points[:, 0] if points.shape[1] == 1 else points
+
+    @property
+    def intervals(self) -> np.ndarray:
+        """The predicted quantiles, float32 `[nodes, quantiles]`, or `[nodes, numbers, quantiles]` of several.
+
+        Raises:
+          InputError: the run predicts none.
+        """
+        if not self.quantiles:
+            return super().intervals
+        apart = self._apart
+        return apart[:, 0] if apart.shape[1] == 1 else apart
+
+    @property
+    def _apart(self) -> np.ndarray:
+        """The outputs, `[nodes, numbers, quantiles]`."""
+        levels = max(1, len(self.quantiles))
+        return self.outputs.reshape(len(self.outputs), self.outputs.shape[1] // levels, levels)
 
     def columns(self, logits: bool = False, probabilities: bool = False) -> dict[str, np.ndarray]:
+        """Return `prediction`, or of several numbers `prediction_NAME` each; of quantiles besides `prediction_q0.1` and so on."""
         if logits or probabilities:
             raise InputError("numbers have no logits and no probabilities")
-        return {"prediction": self.values}
+        apart = self._apart
+        count, columns = apart.shape[1], dict[str, np.ndarray]()
+        for number, name in enumerate(self.names.class_names(count)):
+            called = "prediction" if count == 1 else f"prediction_{name}"
+            columns[called] = self.values if count == 1 else self.values[:, number]
+            columns |= {f"{called}_q{level:g}": apart[:, number, n] for n, level in enumerate(self.quantiles)}
+        return columns
 
 
 def check_quoted(out: Path, quote_formulas: bool) -> None:

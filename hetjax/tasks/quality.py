@@ -22,4 +22,7 @@ class Metric(NamedTuple):
         """Return a value as it is shown; `none` where it is undefined."""
         if value is None:
             return "none"
-        return f"{100 * value:.2f} %" if self.unit == "%" else f"{value:.4f} {self.unit}".rstrip()
+        if self.unit == "%":
+            return f"{100 * value:.2f} %"
+        plain = value == 0 or 1e-2 <= abs(value) < 1e6
+        return f"{value:.4f} {self.unit}".rstrip() if plain else f"{value:.4g} {self.unit}".rstrip()

@@ -8,7 +8,7 @@ It is a file of this package, or a class of a user's own (`registry`).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -84,6 +84,17 @@ class Task(ABC):
     @classmethod  # noqa: B027 (many tasks ask for nothing more)
     def check(cls, graph: HetGraph, config: Config) -> None:
         """Raise an InputError where a graph that is to be trained on does not go with the task and its options."""
+
+    @classmethod
+    def choices(cls, graph: HetGraph, config: Config, given: Set[str]) -> Iterator[tuple[str, Any, str]]:
+        """Yield options that a graph needs, by their full names, with their values and the reasons; those that are given are left out.
+
+        Args:
+          graph: that is to be trained on.
+          config: with the defaults of what is not given.
+          given: the full names of the options that are.
+        """
+        yield from ()
 
     @property
     def root(self) -> str:

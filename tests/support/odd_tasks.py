@@ -22,7 +22,9 @@ class Lacking(Task):
 class Misnamed(NodeRegression):
     """Node regression whose headline is no metric."""
 
-    headline = "error"
+    def __init__(self, graph: Any, config: Any):
+        super().__init__(graph, config)
+        self.headline = "error"
 
 
 class Below(NodeRegression):
