@@ -168,8 +168,8 @@ def restore(
     applied = Applied(stacked, plain) if stacked else None
     model = trainer.model.clone(costs=CostModel(orders.kept(progress.get("costs", ()))))
     splits = another.splits if another else trained.splits
-    other = others.task if name else None
-    return Restored(config, trainer.task, model, state.params, graph, features, *known, applied, splits, other)
+    examples = others.task if name else None
+    return Restored(config, trainer.task, model, state.params, graph, features, *known, applied, splits, examples)
 
 
 def _in_memory(node_type: str, shape: tuple[int, int]) -> np.ndarray:

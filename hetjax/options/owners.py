@@ -56,7 +56,7 @@ TASK = Kind(
     "task.name",
     "task",
     "hetjax.tasks.declared.{}",
-    ("node_classification", "node_regression"),
+    ("node_classification", "node_regression", "edge_classification", "edge_regression"),
 )
 KINDS = (READER, MODEL, STRATEGY, TASK)
 CHOOSERS: tuple[tuple[str, Kind, type, type], ...] = (

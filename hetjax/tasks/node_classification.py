@@ -22,6 +22,7 @@ from hetjax.tasks import baselines, class_report, stacking
 from hetjax.tasks.baselines import measured
 from hetjax.tasks.declared.node_classification import Options, named_weights
 from hetjax.tasks.heads import LinearHead, PlainHead
+from hetjax.tasks.labelled_pairs import pairs_of
 from hetjax.tasks.metrics import HALF, best_threshold, quality
 from hetjax.tasks.predictions import ClassPredictions, Predictions
 from hetjax.tasks.quality import Quality
@@ -60,37 +61,50 @@ class NodeClassification(Task):
       InputError: an option that does not go with the labels.
     """
 
+    name = "node_classification"
     metrics = OF_BEFORE
     headline = "accuracy"
     beside = ("roc_auc",)
-    options = OF_CLASSES | own_options("node_classification")
+    options = OF_CLASSES | own_options(name)
 
     def __init__(self, graph: HetGraph, config: Config):
+        self.pairs = pairs_of(graph, self.name)
         check_labels(graph, config)
-        own = options_of(config)
+        own = self.own(config)
         self.metric, self.picks_threshold = own.metric, own.threshold == "validation"
         self.compared_by = compared_by(own.metric)
-        self.roots, self.outputs = (graph.schema.target,), graph.schema.classes
+        self.roots = self.pairs.roots if self.pairs else (graph.schema.target,)
+        self.outputs = graph.schema.classes
         self.labels, self.several, self.splits = graph.labels, graph.multilabel, graph.splits
         self.smoothing = own.label_smoothing
         self.class_weights = class_weights(graph, weights_in_order(graph, own.class_weights))
 
     @classmethod
+    def own(cls, config: Config) -> Options:
+        """Return the options of the task; defaults where another task is chosen."""
+        options: Options = owners.own(config.task, cls.name)
+        return options
+
+    @classmethod
     def check(cls, graph: HetGraph, config: Config) -> None:
+        pairs_of(graph, cls.name)
         check_labels(graph, config)
-        own = options_of(config)
+        own = cls.own(config)
         if own.metric in AREAS:
             check_ordered(graph, own.metric)
         weights, classes = own.class_weights, graph.schema.classes
         if not isinstance(weights, str) and len(weights) != classes:
-            raise InputError(f"node_classification.class_weights has {len(weights)} numbers != {classes} classes")
+            raise InputError(f"{cls.name}.class_weights has {len(weights)} numbers != {classes} classes")
 
     def examples(self, split: str) -> np.ndarray:
         return self.splits[split]
 
     def seeds(self, examples: np.ndarray) -> Seeds:
-        arrays = Labels(self.labels[examples], np.ones(len(examples), np.float32))
-        return Seeds({self.root: examples}, arrays)
+        return Seeds({self.root: examples}, self.labels_of(examples))
+
+    def labels_of(self, examples: np.ndarray) -> Labels:
+        """Return the arrays of some examples."""
+        return Labels(self.labels[examples], np.ones(len(examples), np.float32))
 
     def head(self, linear: bool, normalised: bool = False) -> nn.Module:
         if linear:
@@ -129,7 +143,7 @@ class NodeClassification(Task):
     def predictions(
         self, outputs: np.ndarray, names: Names, chosen: Mapping[str, float], **more: Any
     ) -> ClassPredictions:
-        found = ClassPredictions(self.root, outputs, names, **more)
+        found = ClassPredictions(self.roots[0], outputs, names, **more)
         return replace(found, multilabel=self.several, threshold=chosen.get("threshold", HALF))
 
     def report(self, predicted: Predictions, examples: np.ndarray, folder: Path) -> Sequence[Part]:
@@ -138,11 +152,6 @@ class NodeClassification(Task):
 
     def weight(self, arrays: Labels) -> Any:
         return arrays.weights.sum()
-
-
-def options_of(config: Config) -> Options:
-    """Return the options of the task; defaults where another task is chosen."""
-    return owners.own(config.task, "node_classification")
 
 
 def check_labels(graph: HetGraph, config: Config) -> None:

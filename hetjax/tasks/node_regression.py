@@ -17,13 +17,13 @@ from hetjax.system.errors import InputError
 from hetjax.tasks import number_baselines, number_losses, number_report, number_rules, number_scales, number_scores
 from hetjax.tasks.declared.node_regression import MIDDLE, Options
 from hetjax.tasks.heads import LinearHead, PlainHead
+from hetjax.tasks.labelled_pairs import pairs_of
 from hetjax.tasks.number_baselines import NumberBaseline
 from hetjax.tasks.predictions import NumberPredictions, Predictions
 from hetjax.tasks.quality import Metric, Quality
 from hetjax.tasks.report_parts import Part
 from hetjax.tasks.task import Seeds, Task, own_options
 
-NAME = "node_regression"
 NAMES = {"rmse": "RMSE", "mae": "MAE", "r2": "R2", "spearman": "Spearman", "pinball": "pinball loss", "loss": "loss"}
 UP = ("r2", "spearman", "coverage")  # metrics of which more is better
 IN_UNIT = ("rmse", "mae", "pinball")
@@ -56,11 +56,13 @@ class NodeRegression(Task):
       InputError: a node may have several labels, or labels are names.
     """
 
-    options = own_options(NAME)
+    name = "node_regression"
+    options = own_options(name)
 
     def __init__(self, graph: HetGraph, config: Config):
-        self.roots, self.splits = (graph.schema.target,), graph.splits
-        own = self.own = options_of(config)
+        self.pairs, self.splits = pairs_of(graph, self.name), graph.splits
+        self.roots = self.pairs.roots if self.pairs else (graph.schema.target,)
+        own = self.own = self.options_of(config)
         self.values = values_of(graph)
         self.scale = number_scales.fitted(self.values[self.splits["train"]], own.scale)
         self.quantiles = own.quantiles if own.loss == "quantile" else ()
@@ -70,47 +72,58 @@ class NodeRegression(Task):
         self.metrics = metrics_of(self.quantiles, own.unit, self.headline)
 
     @classmethod
+    def options_of(cls, config: Config) -> Options:
+        """Return the options of the task; defaults where another task is chosen."""
+        options: Options = owners.own(config.task, cls.name)
+        return options
+
+    @classmethod
     def check(cls, graph: HetGraph, config: Config) -> None:
-        own, values, target = options_of(config), values_of(graph), graph.schema.target
+        pairs_of(graph, cls.name)
+        own, values, target = cls.options_of(config), values_of(graph), graph.target
         for number, column in enumerate(values[graph.splits["train"]].T):
             known, name = column[~np.isnan(column)], graph.names.class_names(values.shape[1])[number]
             of = f" of number {name!r}" * (values.shape[1] > 1)
             if not len(known) and len(column):
                 raise InputError(
-                    f"task.name is node_regression, and no training node, of {len(column)}, has number {name!r}"
+                    f"task.name is {cls.name}, and no training node, of {len(column)}, has number {name!r}"
                 )
             if len(known) and not number_scores.differ(known):
                 raise InputError(
-                    f"task.name is node_regression, and the training nodes, {len(known)}, all have the value {known[0]:g}{of}"
+                    f"task.name is {cls.name}, and the training nodes, {len(known)}, all have the value {known[0]:g}{of}"
                 )
         train = graph.splits["train"]
         if own.scale == "log" and len(low := np.argwhere(values[train] < 0)):
             node, number = train[low[0, 0]], low[0, 1]
             raise InputError(
-                f"node_regression.scale is log, for numbers from 0 on, and {target} {graph.names.node(target, node)} has {values[node, number]:g}"
+                f"{cls.name}.scale is log, for numbers from 0 on, and {target} {graph.names.node(target, node)} has {values[node, number]:g}"
             )
         validation = values[graph.splits["validation"]]
         if own.metric in ("r2", "spearman") and len(validation):
             known = [column[~np.isnan(column)] for column in validation.T]
             if not any(map(number_scores.differ, known)):
                 raise InputError(
-                    f"node_regression.metric is {own.metric}, and the validation nodes, {len(validation)}, all have the same value"
+                    f"{cls.name}.metric is {own.metric}, and the validation nodes, {len(validation)}, all have the same value"
                 )
 
     @classmethod
     def choices(cls, graph: HetGraph, config: Config, given: Set[str]) -> Iterator[tuple[str, Any, str]]:
-        own, train = options_of(config), values_of(graph)[graph.splits["train"]]
-        named = {key.rpartition(".")[2] for key in given if key.startswith(f"{NAME}.")}
+        own, train = cls.options_of(config), values_of(graph)[graph.splits["train"]]
+        named = {key.rpartition(".")[2] for key in given if key.startswith(f"{cls.name}.")}
         for name, value, why in number_rules.chosen(train, named, own.loss, own.metric):
-            yield f"{NAME}.{name}", value, why
+            yield f"{cls.name}.{name}", value, why
 
     def examples(self, split: str) -> np.ndarray:
         return self.splits[split]
 
     def seeds(self, examples: np.ndarray) -> Seeds:
+        return Seeds({self.root: examples}, self.numbers_of(examples))
+
+    def numbers_of(self, examples: np.ndarray) -> Numbers:
+        """Return the arrays of some examples."""
         values = self.scale.standardised(self.values[examples])
         weights = (~np.isnan(values)).astype(np.float32)
-        return Seeds({self.root: examples}, Numbers(np.nan_to_num(values).astype(np.float32), weights))
+        return Numbers(np.nan_to_num(values).astype(np.float32), weights)
 
     def head(self, linear: bool, normalised: bool = False) -> nn.Module:
         return LinearHead(self.outputs, self.root) if linear else PlainHead(self.root)
@@ -151,17 +164,17 @@ class NodeRegression(Task):
         self, outputs: np.ndarray, names: Names, chosen: Mapping[str, float], **more: Any
     ) -> NumberPredictions:
         numbers = self.numbers(outputs).reshape(len(outputs), self.outputs).astype(np.float32)
-        return NumberPredictions(self.root, numbers, names, quantiles=self.quantiles, **more)
+        return NumberPredictions(self.roots[0], numbers, names, quantiles=self.quantiles, **more)
 
     def baselines(self, graph: HetGraph) -> Mapping[str, Any]:
+        return number_baselines.baselines(graph, self.values, self.scale, self.score)
+
+    def score(self, points: np.ndarray, split: str) -> float | None:
+        """Return how good predictions `[nodes, numbers]` of a split are, higher is better."""
         sign = 1 if self.metrics[self.compared_by].higher else -1
         by = "mae" if self.compared_by == "pinball" else self.compared_by
-
-        def score(points: np.ndarray, split: str) -> float | None:
-            value = self._of_points(np.repeat(points[:, :, None], max(1, len(self.quantiles)), axis=2), split)[by]
-            return None if value is None else sign * value
-
-        return number_baselines.baselines(graph, self.values, self.scale, score)
+        value = self._of_points(np.repeat(points[:, :, None], max(1, len(self.quantiles)), axis=2), split)[by]
+        return None if value is None else sign * value
 
     def _of_points(self, predicted: np.ndarray, split: str) -> Quality:
         """Return the metrics of predictions `[nodes, numbers, quantiles]` of a split in the unit of the labels."""
@@ -186,11 +199,6 @@ class NodeRegression(Task):
     def report(self, predicted: Predictions, examples: np.ndarray, folder: Path) -> Sequence[Part]:
         assert isinstance(predicted, NumberPredictions)
         return number_report.parts(predicted, self.values[examples], self.own.unit, folder)
-
-
-def options_of(config: Config) -> Options:
-    """Return the options of the task; defaults where another task is chosen."""
-    return owners.own(config.task, NAME)
 
 
 def values_of(graph: HetGraph) -> np.ndarray:

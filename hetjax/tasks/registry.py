@@ -11,6 +11,8 @@ from hetjax.tasks.task import OPTIONS, Task
 BUILT_IN = {
     "node_classification": "NodeClassification",
     "node_regression": "NodeRegression",
+    "edge_classification": "EdgeClassification",
+    "edge_regression": "EdgeRegression",
 }  # by the name of its file, the name of its class
 
 

@@ -26,6 +26,9 @@ from hetjax.sharding.trainer import Rows, TrainState
 from hetjax.system.mapped import on_host
 
 
+Embeddings = dict[str, np.ndarray]  # `[nodes, width]` per node type
+
+
 class RafEvaluator:
     """The evaluator that computes the last embeddings of any nodes of the root types from all of their neighbours.
 
@@ -58,12 +61,12 @@ class RafEvaluator:
             )
         here = {part: jax.tree.map(on_first, states[part]) for part in self.chunks}
         x = {part: self._features(part, state) for part, state in here.items()}
-        last, h = len(self.model.layers) - 1, dict[str, np.ndarray]()
+        last, h = len(self.model.layers) - 1, Embeddings()
         for depth in range(last + 1):
             if depth == last or self.models[0].exchanged:
                 h = self._finished(here, depth, nodes, h, self._folds(here, x, depth, nodes, h))
                 if depth < last:
-                    h = self.site.group.broadcast("evaluation", h)
+                    h = dict(self.site.group.broadcast("evaluation", h))
             if depth < last:
                 x = {part: self._inner(part, state.params, x[part], depth) for part, state in here.items()}
         return h if self.site.group.first else None
@@ -71,7 +74,7 @@ class RafEvaluator:
     def _folds(
         self,
         states: Mapping[int, TrainState],
-        x: Mapping[int, Rows],
+        x: Mapping[int, Embeddings],
         depth: int,
         nodes: Mapping[str, np.ndarray],
         h: Mapping[str, np.ndarray],
@@ -161,8 +164,9 @@ class RafEvaluator:
 
         def tree(t: str, part: int) -> Any:
             pieces = tuple(without_edges(layer, 1, np.float32) for r, _ in share.cuts if r.target == t)
-            form = jax.tree.structure((own, Partial(total, pieces)))
-            return jax.tree.unflatten(form, [every[f"{t} {part} {n}"] for n in range(form.num_leaves)])
+            like = own, Partial(total, pieces)
+            leaves = [every[f"{t} {part} {n}"] for n in range(len(jax.tree.leaves(like)))]
+            return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
         return {t: [tree(t, part) for part in share.owners[t]] for t in folds}
 

@@ -176,7 +176,7 @@ class LocalPrograms:
         weights, learned, before = back(outcome)
         weights = weights if so_far is None else jax.tree.map(jnp.add, so_far, weights)
         learned = {t: self._keep(leaf, self.own if t in gathered else P()) for t, leaf in learned.items()}
-        before = PassOutput(*(self._keep(tree, spec) for tree, spec in zip(before, self.specs)))
+        before = PassOutput(*(self._keep(tree, spec) for tree, spec in zip(before, self.specs)))  # type: ignore[arg-type]
         return PassGradients(self._keep(weights, P()), learned, before)
 
     def _keep(self, tree: Any, spec: P) -> Any:

@@ -59,7 +59,7 @@ class SlicedRafBatches(RafBatches):
         return [draw_group(self.samplers[part], roles, of, none, self.cut, *drawn) for of in groups]
 
     def measure(self, sample: Samples) -> Iterator[tuple[str, int, int]]:
-        every: Any = [seeds for groups in sample.parts.values() for group in groups for seeds in group.seeds]  # type: ignore[attr-defined]
+        every: Any = [seeds for groups in sample.parts.values() for group in groups for seeds in group.seeds]
         yield from self.measure_seeds(every, self._size())
         for part, groups in sample.parts.items():
             for group in groups:

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from hetjax.options.check import SHOWN, require
 from hetjax.system.errors import InputError, short
@@ -14,6 +14,7 @@ CLASS_WEIGHTS = "none, balanced, or numbers over 0, one per class, as [2,1] or [
 class Options:
     """Node classification: the classes of nodes."""
 
+    section: ClassVar[str] = "node_classification"
     metric: Literal["accuracy", "micro_f1", "macro_f1", "roc_auc", "average_precision", "loss"] = "micro_f1"
     """the metric on the validation nodes that chooses the best epoch; micro_f1: for one label a node the accuracy; roc_auc, average_precision: means over more than two classes; ties: the lowest loss"""
     threshold: Literal["half", "validation"] = "half"
@@ -26,13 +27,13 @@ class Options:
     """share of every label that is spread evenly over the classes"""
 
     def __post_init__(self):
-        require(0 <= self.label_smoothing < 1, "node_classification.label_smoothing", self.label_smoothing, "in [0, 1)")
+        require(0 <= self.label_smoothing < 1, f"{self.section}.label_smoothing", self.label_smoothing, "in [0, 1)")
         weights = self.class_weights
         if not isinstance(weights, str):
             named = named_weights(weights)
             numbers = named.values() if named else map(float, weights)
             fits = all(0 < weight < math.inf for weight in numbers)
-            require(fits, "node_classification.class_weights", weights, CLASS_WEIGHTS)
+            require(fits, f"{self.section}.class_weights", weights, CLASS_WEIGHTS)
 
 
 def named_weights(weights: tuple) -> dict[str, float]:

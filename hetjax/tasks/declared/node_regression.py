@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from hetjax.options.check import require
 from hetjax.system.errors import InputError
@@ -20,6 +20,7 @@ def _new(default: Any, **about: Any) -> Any:
 class Options:
     """Node regression: a number of each node, or several."""
 
+    section: ClassVar[str] = "node_regression"
     metric: Literal["rmse", "mae", "r2", "spearman", "pinball", "loss"] = _new("rmse")
     """the metric on the validation nodes that chooses the best epoch; pinball: of quantiles alone; ties: the lowest loss"""
     loss: Literal["mse", "mae", "huber", "log_cosh", "quantile"] = _new("mse")
@@ -34,18 +35,18 @@ class Options:
     """the unit of the numbers, in lines and in the report"""
 
     def __post_init__(self):
-        require(0 < self.huber_delta < math.inf, "node_regression.huber_delta", self.huber_delta, "over 0, and finite")
+        require(0 < self.huber_delta < math.inf, f"{self.section}.huber_delta", self.huber_delta, "over 0, and finite")
         levels = self.quantiles
         rising = all(one < other for one, other in pairwise(levels))
         fits = rising and MIDDLE in levels and len(levels) > 1 and all(0 < level < 1 for level in levels)
-        require(fits, "node_regression.quantiles", list(levels), QUANTILES)
+        require(fits, f"{self.section}.quantiles", list(levels), QUANTILES)
         if self.metric == "pinball" and self.loss != "quantile":
             raise InputError(
-                f"node_regression.metric is pinball, which is of node_regression.loss quantile; that is {self.loss}"
+                f"{self.section}.metric is pinball, which is of {self.section}.loss quantile; that is {self.loss}"
             )
         require(
             len(self.unit) <= 40 and self.unit.isprintable(),
-            "node_regression.unit",
+            f"{self.section}.unit",
             self.unit,
             "of at most 40 characters that can be printed",
         )

@@ -1,6 +1,7 @@
 """The seeds of labelled pairs of nodes, and heads that read the embeddings of both ends."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import flax.linen as nn
@@ -9,12 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.names import Names
+from hetjax.graph.schema import Schema
 from hetjax.kernels.linear import Dense
 from hetjax.system.arrays import Array
 from hetjax.system.errors import InputError
 from hetjax.tasks.links.decoders import DenseBiDecoder
 
 Decoder = Literal["bilinear", "mlp", "product"]
+PAIR, MOST_VALUES = "pair", 2 * 10**8  # the type that pairs are in baselines; most values of features that these read
 
 
 class Places(NamedTuple):
@@ -25,28 +29,39 @@ class Places(NamedTuple):
     labels: Any
 
 
+def pairs_of(graph: HetGraph, name: str) -> "LabelledPairs | None":
+    """Return the labelled pairs of a graph, for a task on pairs; None for one on nodes.
+
+    Args:
+      name: of the task.
+
+    Raises:
+      InputError: the task is on pairs and labels are of nodes, or the other way.
+    """
+    of_pairs, labelled = name.startswith("edge"), graph.relation is not None
+    if of_pairs != labelled:
+        rows = ("nodes", f"pairs of relation {graph.relation}")
+        other = name.replace("edge", "node") if of_pairs else name.replace("node", "edge")
+        raise InputError(
+            f"task.name is {name}, and {graph.target!r} has labels of {rows[labelled]}, which --task.name {other} predicts; task.target names another column"
+        )
+    return LabelledPairs(graph) if of_pairs else None
+
+
 class LabelledPairs:
     """The labelled pairs of a graph's target relation; an example's number is that of its pair.
 
     Args:
       graph: a graph whose labels are of pairs.
-      name: of the task, for an error.
 
     Attributes:
       types: the types of the ends.
       roots: these, each once.
       ends: the source and target node ids, int32 `[pairs]` each.
-
-    Raises:
-      InputError: its labels are of nodes.
     """
 
-    def __init__(self, graph: HetGraph, name: str):
-        if graph.relation is None or graph.ends is None:
-            kind = name.replace("edge", "node")
-            raise InputError(
-                f"task.name is {name}, and task.target {graph.target!r} has labels of nodes, not of a relation's pairs: --task.name {kind} predicts them"
-            )
+    def __init__(self, graph: HetGraph):
+        assert graph.relation is not None and graph.ends is not None
         self.types, self.ends = (graph.relation.source, graph.relation.target), graph.ends
         self.roots = tuple(dict.fromkeys(self.types))
 
@@ -93,3 +108,26 @@ class PairHead(nn.Module):
         both: Sequence[jax.Array] = [source, target, source * target]
         hidden = Dense(source.shape[1], name="hidden")(jnp.concatenate(both, axis=1))
         return Dense(self.outputs, name="dense")(nn.relu(hidden))
+
+
+def ends_features(graph: HetGraph) -> HetGraph | str:
+    """Return a graph without edges of the labelled pairs, with the features of both ends side by side; or why there is none.
+
+    Baselines of nodes read it.
+    """
+    assert graph.relation is not None and graph.ends is not None
+    types, count = (graph.relation.source, graph.relation.target), len(graph.labels)
+    found = [(graph.features[t], ids) for t, ids in zip(types, graph.ends) if t in graph.features]
+    if not found:
+        return "left out: neither end has features"
+    if count * sum(matrix.shape[1] for matrix, _ in found) > MOST_VALUES:
+        return f"left out: {count:,} pairs times the features of both ends > {MOST_VALUES:,} values"
+    rows = np.concatenate([np.asarray(matrix[ids], np.float32) for matrix, ids in found], axis=1)
+    return replace(without_edges(graph), features={PAIR: rows})
+
+
+def without_edges(graph: HetGraph) -> HetGraph:
+    """Return a graph of the labelled pairs alone, which are its nodes."""
+    schema = Schema({PAIR: len(graph.labels)}, (), PAIR, graph.schema.classes)
+    names = Names(classes=graph.names.classes)
+    return HetGraph(schema, {}, {}, graph.labels, graph.splits, names)
