@@ -25,7 +25,6 @@ from hetjax.sharding.raf.site import Site, partition_models
 from hetjax.sharding.trainer import Rows, TrainState
 from hetjax.system.mapped import on_host
 
-
 Embeddings = dict[str, np.ndarray]  # `[nodes, width]` per node type
 
 
