@@ -29,19 +29,20 @@ class Ends(NamedTuple):
     weights: np.ndarray | None = None
 
 
-def as_ends(given: Any, relation: Relation) -> Ends:
+def as_ends(given: Any, relation: Relation, place: str = "") -> Ends:
     """Return the ends of a relation's edges, and their weights if they have some.
 
     Args:
       given: a tuple of sources, targets and weights, if any; an array or tensor `[2, edges]` or `[edges, 2]`; a list of pairs, or
         of triples with weights; or a frame, whose columns are taken by their names.
+      place: what an error begins with, if not with the relation.
 
     Raises:
       InputError: what is given can be read in several ways, or none.
     """
     if isinstance(given, Ends):
         return given
-    place = f"relation {relation}"
+    place = place or f"relation {relation}"
     if (columns := columns_of(given)) is not None:
         chosen = edge_columns(columns, relation, place)
         parts = [given[name] for name in chosen if name is not None]

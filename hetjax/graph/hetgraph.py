@@ -75,6 +75,8 @@ class HetGraph:
 
     def lines(self) -> Iterator[str]:
         """Yield node types, relations and splits in words, a line each."""
+        known = int(self.labelled(np.arange(len(self.labels))).sum())
+        unused = not known and any(column.relation is not None for column in self.columns.values())
         for node_type, count in self.schema.nodes.items():
             matrix = self.features.get(node_type)
             has = (
@@ -84,12 +86,13 @@ class HetGraph:
                 f", the target: {self.schema.classes} classes" + ", of which a node may have several" * self.multilabel
             )
             aim = f", the target: {numbers_in_words(self.schema.classes)}" if self.numeric else aim
-            yield f"  {node_type}: {count:,} nodes, {has}{aim if node_type == self.schema.target else ''}"
+            aimed = node_type == self.schema.target and not unused and self.relation is None
+            yield f"  {node_type}: {count:,} nodes, {has}{aim if aimed else ''}"
         for relation, csc in self.relations.items():
             yield f"  {relation}: {csc.edges:,} edges" + ", with weights" * (csc.weights is not None)
         splits = ", ".join(f"{len(ids):,} {name}" for name, ids in self.splits.items())
-        known = int(self.labelled(np.arange(len(self.labels))).sum())
-        yield f"  splits of {self.schema.target}: {splits}; {known:,} of {len(self.labels):,} have a label"
+        if not unused:
+            yield f"  splits of {self.schema.target}: {splits}; {known:,} of {len(self.labels):,} have a label"
         for name, column in self.columns.items():
             yield f"  {name}: {column.words()}"
 

@@ -92,8 +92,8 @@ def names(
             chosen.append(f"features_{number}")
     columns = []
     for number, column in enumerate(about.columns.values()):
-        parts = COLUMN_PARTS if column.pairs is None else (*COLUMN_PARTS, *ENDS)
-        columns += [f"column_{number}.{part}" for part in parts]
+        ends = () if column.pairs is None else ENDS
+        columns += [f"column_{number}.{part}" for part in (*COLUMN_PARTS, *ends)]
     return [*chosen, *FIXED, *columns]
 
 

@@ -1,14 +1,14 @@
 """A graph from arrays as users have them: `hetjax.from_arrays`, which the doors for objects of other libraries use too."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from hetjax.casts.column import columns_of
 from hetjax.casts.edges import Ends, as_ends
-from hetjax.casts.ids import as_ids, positions
+from hetjax.casts.ids import as_ids
 from hetjax.casts.labels import as_labels
 from hetjax.casts.numbers import as_features, as_targets
 from hetjax.casts.reverses import missing_reverses
@@ -18,14 +18,18 @@ from hetjax.graph.columns import UNLABELLED, Column, column_type
 from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import Relation, Schema
-from hetjax.objects.columns import SHARES, as_shares, divided, given_columns, numbers_by_column, splits_by_column
+from hetjax.objects.columns import (
+    SHARES,
+    as_shares,
+    divided,
+    given_columns,
+    numbers_by_column,
+    splits_by_column,
+)
+from hetjax.objects.numbering import Pairs, first_seen, is_plain, node_counts, numbered, say_numbers
+from hetjax.objects.pairs import GivenPairs, as_pairs
 from hetjax.system.errors import InputError, nearest, reading, short
 from hetjax.system.logs import log
-
-SPARE, SPARSE = (
-    2**24,
-    64,
-)  # node numbers that edges may have with no word about how many there are, and how many times the edges
 
 
 @reading("hetjax.from_arrays")
@@ -53,10 +57,12 @@ def from_arrays(
       features: `[nodes, width]` per node type, of any numbers. hetjax learns features for types that have none.
       labels: of a node type, the target: class numbers, or names; None, NaN or -1 where a label is not known; or 0 and 1
         `[nodes, classes]`. Several columns of labels are called `TYPE.NAME`: the first is the graph's own, and `task.target`
-        of a run chooses another.
+        of a run chooses another. Of a relation, `RELATION` or `RELATION.NAME`, such as `user-rates-item.stars`: labelled pairs,
+        a frame or dictionary with the columns `source`, `target`, `labels`, and `split` if any; or a tuple
+        `(sources, targets, labels)`. The pairs need not be edges.
       splits: per split, `train`, `validation` and `test`, a mask, or node numbers, or ids where the type has `ids`; or three
         shares of the labelled nodes; or one share for training. Or these by the name of a column of labels; columns without
-        splits have those of the first, if it is of the same type, or else shares.
+        splits have those of the first, if it is of the same type, or else shares. Masks and numbers are of pairs, for a relation.
       nodes: number of nodes per type, where features, labels and ids do not say; else the largest node number says. Types of no relation are named here.
       ids: what you call the nodes of a type, whole numbers or texts; of texts in `edges` in the order of their first edge.
       reverse: add the reverse of every relation, `rev_NAME`, that is not there already.
@@ -70,32 +76,35 @@ def from_arrays(
       InputError: for the first thing that is wrong, with its place and both values.
     """
     check_mappings({"edges": edges}, features=features, labels=labels, nodes=nodes, ids=ids)
-    types = {end for relation in edges for end in as_relation(relation)[::2]} | {
-        *(nodes or {}),
-        *(features or {}),
-        *(ids or {}),
-    }
-    columns = given_columns(labels, target, types)
+    relations = [as_relation(relation) for relation in edges]
+    types = {end for r in relations for end in (r.source, r.target)} | {*(nodes or {}), *(features or {}), *(ids or {})}
+    columns = given_columns(labels, target, types, relations)
     numeric, splits_of = numbers_by_column(numbers, columns), splits_by_column(splits, columns)
-    to_predict, target, (own_name, *_) = target is not None, columns.target, columns.names
-    ends = {(r := as_relation(relation)): as_ends(columns, r) for relation, columns in edges.items()}
+    to_predict, target, own_name = target is not None or not columns.own_given, columns.target, columns.own
+    tables = [Pairs(f"relation {r}", r, as_ends(given, r)) for r, given in zip(relations, edges.values())]
+    labelled = {name: as_pairs(given, relation, name) for name, (relation, given) in columns.pairs.items()}
+    tables += [Pairs(f"labels {name!r}", columns.pairs[name][0], pairs.ends) for name, pairs in labelled.items()]
     _check_types(
-        {"labels": dict.fromkeys(map(column_type, columns.names)), "features": features or {}, "ids": ids or {}},
-        ends,
+        {
+            "labels": dict.fromkeys(map(column_type, (own_name, *columns.others))),
+            "features": features or {},
+            "ids": ids or {},
+        },
+        relations,
         nodes or {},
     )
     matrices = {name: as_features(matrix, f"features of type {name!r}") for name, matrix in (features or {}).items()}
     encoded, classes = _encoded(columns.labels, f"labels of type {target!r}", target, own_name in numeric, to_predict)
     kept = {name: Ids(as_ids(column, f"ids of type {name!r}")) for name, column in (ids or {}).items()}
-    _say_numbers({r: parts for r, parts in ends.items() if not isinstance(edges[r], Ends)}, kept)
+    say_numbers([t for t, given in zip(tables, edges.values()) if not isinstance(given, Ends)], kept)
     with_ids = frozenset(kept)
-    kept |= _first_seen(ends, kept)
-    ends = {relation: _numbered(relation, parts, kept) for relation, parts in ends.items()}
+    kept |= first_seen(tables, kept)
+    tables = [numbered(table, kept) for table in tables]
     others = {name: _column(values, name, name in numeric) for name, values in columns.others.items()}
     rows = {column_type(name): column.labels for name, column in others.items()} | (
         {target: encoded} if len(encoded) else {}
     )
-    counts = _counts(nodes or {}, kept, matrices, rows, ends)
+    counts = node_counts(nodes or {}, kept, matrices, rows, tables)
     if len(encoded) not in (0, counts.get(target, len(encoded))):
         raise InputError(f"labels of type {target!r}: {len(encoded)} != {counts[target]} nodes")
     for name, column in others.items():
@@ -108,18 +117,41 @@ def from_arrays(
         )
         own_splits = splits_of.get(own_name)
         splits_of[own_name] = own_splits if isinstance(own_splits, Mapping) else {"train": []}
-    if as_bool(reverse):
-        ends |= {turned: _turned(ends[r]) for r, turned in missing_reverses(ends).items()}
-    schema = Schema(counts, tuple(ends), target, max(1, _class_count(encoded, classes)))
-    given_splits = splits_of.get(own_name, SHARES)
-    chosen = _splits(given_splits, encoded, kept.get(target), target in with_ids, seed, to_predict)
+    chosen = _splits(splits_of.get(own_name, SHARES), encoded, kept.get(target), target in with_ids, seed, to_predict)
     for name, column in others.items():
         node_type = column_type(name)
         like, its_ids = chosen if node_type == target else None, (kept.get(node_type), node_type in with_ids)
         others[name] = divided(name, column, splits_of.get(name), like, *its_ids, seed)
-    names = Names({name: one for name, one in kept.items() if not _plain(one)}, classes)
+    for (name, pairs), table in zip(labelled.items(), tables[len(edges) :]):
+        column = _pair_column(pairs, table, name, name in numeric)
+        given = splits_of.get(name)
+        given = (
+            given if pairs.splits is None or isinstance(given, Mapping) else pairs.splits
+        )  # which come before shares
+        others[name] = divided(name, column, given, None, None, False, seed)
+    ends = {table.relation: table.ends for table in tables[: len(edges)]}
+    if as_bool(reverse):
+        ends |= {turned: _turned(ends[r]) for r, turned in missing_reverses(ends).items()}
+    schema = Schema(counts, tuple(ends), target, max(1, _class_count(encoded, classes)))
+    names = Names({name: one for name, one in kept.items() if not is_plain(one)}, classes)
     given_ends = {r: tuple(part for part in parts if part is not None) for r, parts in ends.items()}
     return build(schema, given_ends, matrices, encoded, chosen, "graph", names, columns=others, label_name=columns.name)
+
+
+def _pair_column(pairs: GivenPairs, table: Pairs, name: str, numbers: bool) -> Column:
+    """Return a column of labelled pairs, not yet divided; pairs without labels are of one class."""
+    ends = np.asarray(table.ends.source), np.asarray(table.ends.target)
+    count = len(ends[0])
+    if pairs.labels is None:
+        return Column(np.zeros(count, np.int64), {}, 1, None, table.relation, ends)
+    column = _column(pairs.labels, name, numbers)
+    if len(column.labels) != count:
+        raise InputError(f"labels {name!r}: {len(column.labels)} labels != {count} pairs")
+    return replace(column, relation=table.relation, ends=ends)
+
+
+def _turned(parts: Ends) -> Ends:
+    return parts._replace(source=parts.target, target=parts.source)
 
 
 def _column(given: Any, name: str, numbers: bool) -> Column:
@@ -156,33 +188,24 @@ def as_bool(given: Any) -> bool:
     return bool(given)
 
 
-def as_count(given: Any, place: str) -> int:
-    """Return a number of nodes."""
-    if hasattr(given, "item") and not getattr(given, "shape", (1,)):
-        given = given.item()
-    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
-        raise InputError(f"{place}: {short(repr(given), 80)}, and should be a whole number from 0")
-    return given
-
-
 def check_mappings(required: Mapping[str, Any], **optional: Any) -> None:
     """Raise an InputError for what is no mapping, or has names that are no texts; what is optional may be None."""
     for what, one in {**required, **optional}.items():
         if not isinstance(one, Mapping) and not (one is None and what in optional):
             raise InputError(f"{what} are {type(one).__name__}, and should be a dictionary")
         for name in one or () if what != "edges" else ():
-            if not isinstance(name, str):
+            if not isinstance(name, str) and not (what == "labels" and isinstance(name, tuple)):
                 raise InputError(f"{what} of {short(repr(name), 80)}: names of node types are texts")
 
 
 def _check_types(
-    given: Mapping[str, Mapping[str, Any]], ends: Mapping[Relation, Any], nodes: Mapping[str, int]
+    given: Mapping[str, Mapping[str, Any]], relations: Collection[Relation], nodes: Mapping[str, int]
 ) -> None:
     """Raise an InputError for a type that neither a relation nor `nodes` has, which a slip of the pen makes."""
-    known_types = [*dict.fromkeys(end for r in ends for end in (r.source, r.target)), *nodes]
+    known_types = [*dict.fromkeys(end for r in relations for end in (r.source, r.target)), *nodes]
     for what, types in given.items():
         for name in types:
-            if ends and name not in known_types:
+            if relations and name not in known_types:
                 raise InputError(
                     f"{what} of {name!r}: no relation has nodes of this type{nearest(name, known_types)}; where it has no edges, `nodes` says how many nodes"
                 )
@@ -197,74 +220,6 @@ def _class_count(labels: np.ndarray, classes: Ids | None) -> int:
     return len(classes) if classes is not None else int(labels.max(initial=-1)) + 1
 
 
-def _sides(ends: Mapping[Relation, Ends]) -> list[tuple[Relation, str, str, Any]]:
-    """Return the two ends of every relation: the relation, source or target, its node type, and the ids or numbers."""
-    sides = []
-    for relation, parts in ends.items():
-        sides += [
-            (relation, "source", relation.source, parts.source),
-            (relation, "target", relation.target, parts.target),
-        ]
-    return sides
-
-
-def _say_numbers(ends: Mapping[Relation, Ends], ids: Mapping[str, Ids]) -> None:
-    """Say where whole numbers of edges are node numbers though the type has whole numbers as ids."""
-    for relation, side, node_type, values in _sides(ends):
-        has_ids = isinstance(values, np.ndarray) and len(values) and node_type in ids
-        if has_ids and str(ids[node_type].values.type) == "int64" and not _plain(ids[node_type]):
-            words = "whole numbers are node numbers from 0, not the ids of type"
-            log.warning("relation %s: %s: %s %r", relation, side, words, node_type)
-
-
-def _first_seen(ends: Mapping[Relation, Ends], kept: Mapping[str, Ids]) -> dict[str, Ids]:
-    """Return the ids of the types that edges name by texts, and that have none given, in the order in which they are first named.
-
-    Raises:
-      InputError: other edges name nodes of such a type by numbers.
-    """
-    seen: dict[str, dict[str, None]] = {}
-    for _, _, node_type, values in _sides(ends):
-        if node_type not in kept and isinstance(values, pa.Array):
-            seen.setdefault(node_type, {}).update(dict.fromkeys(values.unique().to_pylist()))
-    for relation, side, node_type, values in _sides(ends):
-        if node_type in seen and isinstance(values, np.ndarray) and len(values):
-            raise InputError(
-                f"relation {relation}: {side}: whole numbers, and other edges name nodes of type {node_type!r} by texts: give its `ids`"
-            )
-    return {node_type: Ids(list(values)) for node_type, values in seen.items()}
-
-
-def _numbered(relation: Relation, parts: Ends, ids: Mapping[str, Ids]) -> Ends:
-    """Return node numbers in the place of texts."""
-    ends = {
-        side: positions(values, ids.get(node_type), f"relation {relation}: {side}")
-        for _, side, node_type, values in _sides({relation: parts})
-        if isinstance(values, pa.Array)
-    }
-    return parts._replace(**ends)
-
-
-def _turned(parts: Ends) -> Ends:
-    return parts._replace(source=parts.target, target=parts.source)
-
-
-def _counts(nodes, ids, features, labels, ends) -> dict[str, int]:
-    """Return nodes per type: as given; or else as many as there are ids, rows of features or labels; or up to the last in an edge."""
-    counts = {name: as_count(count, f"nodes of {name!r}") for name, count in nodes.items()}
-    for source in (ids, features, labels):
-        for name, rows in source.items():
-            counts.setdefault(name, len(rows))
-    largest: dict[str, int] = {}
-    for relation, side, node_type, values in _sides(ends):
-        count = int(values.max(initial=-1)) + 1
-        if node_type not in counts and count > SPARE + SPARSE * len(values):
-            words = f"is over {SPARSE} times the {len(values)} edges: where these are ids of yours, give them as texts, or else `nodes`"
-            raise InputError(f"relation {relation}: {side}: node number {count - 1} {words}")
-        largest[node_type] = max(largest.get(node_type, 0), count)
-    return counts | {name: count for name, count in largest.items() if name not in counts}
-
-
 def _splits(
     given: Any, labels: np.ndarray, ids: Ids | None, ids_given: bool, seed: int, to_predict: bool
 ) -> dict[str, np.ndarray]:
@@ -275,9 +230,3 @@ def _splits(
             log.warning("splits: no node is in train")
         return splits
     return divide(labels, Split("random", seed, as_shares(given)), {}, "splits")
-
-
-def _plain(ids: Ids) -> bool:
-    """Tell whether ids are hetjax's own numbers."""
-    values = ids.values
-    return str(values.type) == "int64" and np.array_equal(values.to_numpy(zero_copy_only=False), np.arange(len(values)))

@@ -1,6 +1,7 @@
-"""Several columns of labels, as users give them: by `TYPE.NAME`, with splits of their own or those of the first."""
+"""Several columns of labels, as users give them: by `TYPE.NAME` or `RELATION.NAME`, with splits of their own or those of the first."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,8 @@ from hetjax.casts.splits import SPELLINGS, as_splits
 from hetjax.datasets.splits import Split, divide
 from hetjax.graph.columns import LABEL_NAME, SPLITS, Column, column_type
 from hetjax.graph.names import Ids
+from hetjax.graph.relation_names import find_relation
+from hetjax.graph.schema import Relation
 from hetjax.system.errors import InputError, nearest, short
 from hetjax.system.logs import log
 
@@ -22,38 +25,59 @@ class Given(NamedTuple):
       target: the node type of the graph's own column.
       name: the name of that column, without its type.
       labels: what it holds; None of a graph to predict without labels.
-      others: what the other columns hold, by `TYPE.NAME`.
+      others: what the other columns of nodes hold, by `TYPE.NAME`.
+      pairs: the relations and what their columns hold, by `RELATION.NAME`.
     """
 
     target: str
     name: str
     labels: Any
     others: Mapping[str, Any]
+    pairs: Mapping[str, tuple[Relation, Any]]
+
+    @property
+    def own(self) -> str:
+        """The name of the graph's own column."""
+        return f"{self.target}.{self.name}"
+
+    @property
+    def own_given(self) -> bool:
+        """Return whether the graph's own column is one that the user gives; not where relations alone have labels."""
+        return self.labels is not None or not self.pairs
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all columns, the graph's own first."""
-        return f"{self.target}.{self.name}", *self.others
+        """The names of all columns that are given, the graph's own first."""
+        return *((self.own,) if self.own_given else ()), *self.others, *self.pairs
 
 
-def given_columns(labels: Mapping[str, Any] | None, target: str | None, types: Collection[str]) -> Given:
-    """Return the columns of labels; the graph's own is the first, or that of the `target`.
+def given_columns(
+    labels: Mapping[Any, Any] | None, target: str | None, types: Collection[str], relations: Collection[Relation]
+) -> Given:
+    """Return the columns of labels; the graph's own is the first of a node type, or that of the `target`.
+
+    Where relations alone have labels, the graph's own column is one of the type that the first leads to, and nothing of it is known.
 
     Args:
-      labels: by node type, or by `TYPE.NAME`.
+      labels: by node type, by `TYPE.NAME`, by relation or by `RELATION.NAME`.
       target: a node type, or `TYPE.NAME`; without labels the graph is one to predict.
-      types: the node types that are known.
+      types, relations: those that are known.
 
     Raises:
       InputError: there are none; or none of the target.
     """
-
-    def full(key: str) -> str:
-        return key if key not in types and column_type(key) in types else f"{key}.{LABEL_NAME}"
-
-    columns = {full(key): values for key, values in (labels or ({target: None} if target else {})).items()}
-    if len(columns) < len(labels or ()):
-        raise InputError(f"labels of {' and '.join(labels or ())}: two of them are one column")
+    columns, pairs = {}, {}
+    for key, values in (labels or ({target: None} if target else {})).items():
+        name, relation = _full(key, types, relations)
+        if name in columns or name in pairs:
+            raise InputError(f"labels of {' and '.join(map(str, labels or ()))}: two of them are one column")
+        if relation is None:
+            columns[name] = values
+        else:
+            pairs[name] = relation, values
+    if pairs and not columns:
+        named_type = target or next(iter(pairs.values()))[0].target
+        columns = {_full(named_type, types, ())[0]: None}
     named = [name for name in columns if target is None or target in (name, column_type(name))]
     if not named:
         given = " and ".join(labels or ()) or "none"
@@ -61,7 +85,22 @@ def given_columns(labels: Mapping[str, Any] | None, target: str | None, types: C
         raise InputError(f"labels of {given}, and {words}")
     own = named[0]
     others = {name: values for name, values in columns.items() if name != own}
-    return Given(column_type(own), own.removeprefix(f"{column_type(own)}."), columns[own], others)
+    return Given(column_type(own), own.removeprefix(f"{column_type(own)}."), columns[own], others, pairs)
+
+
+def _full(key: Any, types: Collection[str], relations: Collection[Relation]) -> tuple[str, Relation | None]:
+    """Return the full name of a column, and its relation if it is one's."""
+    if isinstance(key, tuple):
+        key = "--".join(map(str, key)) if key not in relations else Relation(*key).key
+    if key in types:
+        return f"{key}.{LABEL_NAME}", None
+    text, _, label = key.rpartition(".")
+    if text in types:
+        return key, None
+    for named, end in ((key, LABEL_NAME), (text, label)):
+        if relation := find_relation(named, relations, f"labels of {short(repr(key), 80)}"):
+            return f"{relation.key}.{end}", relation
+    return f"{key}.{LABEL_NAME}", None
 
 
 def splits_by_column(splits: Any, given: Given) -> dict[str, Any]:
@@ -70,10 +109,10 @@ def splits_by_column(splits: Any, given: Given) -> dict[str, Any]:
     Raises:
       InputError: splits of no column.
     """
-    own, *_ = given.names
+    first, *_ = given.names
     words = {*SPLITS, *SPELLINGS}
     if not isinstance(splits, Mapping) or not splits or any(key in words for key in splits):
-        return {own: splits}
+        return {first: splits}
     return {_column(key, given, "splits"): of_column for key, of_column in splits.items()}
 
 
@@ -90,7 +129,8 @@ def numbers_by_column(numbers: bool | Collection[str], given: Given) -> frozense
 
 def _column(name: Any, given: Given, what: str) -> str:
     """Return the full name of a column that splits or numbers are given of."""
-    full = name if name in given.names else f"{name}.{LABEL_NAME}"
+    types = {column_type(full) for full in (given.own, *given.others)}
+    full, _ = _full(name, types, [relation for relation, _ in given.pairs.values()])
     if full not in given.names:
         raise InputError(f"{what} of {short(repr(name), 80)}, and no column of labels{nearest(str(name), given.names)}")
     return full
@@ -121,11 +161,13 @@ def divided(
         )
         if given is None:
             log.warning(
-                "labels %r: no splits; %.0f %% of the labelled nodes train, %.0f %% validate, %.0f %% test",
+                "labels %r: no splits; %.0f %% of the labelled %s train, %.0f %% validate, %.0f %% test",
                 name,
-                *(100 * share for share in SHARES),
+                100 * SHARES[0],
+                "nodes" if column.relation is None else "pairs",
+                *(100 * share for share in SHARES[1:]),
             )
-    return Column(column.labels, splits, column.classes, column.names)
+    return replace(column, splits=splits)
 
 
 def as_shares(given: Any) -> tuple[float, ...]:

@@ -14,7 +14,8 @@ from hetjax.casts.splits import MASKS, as_mask, check_once
 from hetjax.datasets.homogeneous import EDGE, NODE
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.objects import back
-from hetjax.objects.arrays import as_count, as_relation, from_arrays
+from hetjax.objects.arrays import as_relation, from_arrays
+from hetjax.objects.numbering import as_count
 from hetjax.objects.typed import Typed, by_type
 from hetjax.system.errors import InputError, reading, short
 from hetjax.system.logs import log
