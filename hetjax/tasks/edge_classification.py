@@ -13,7 +13,7 @@ from hetjax.options.config import Config
 from hetjax.tasks import baselines
 from hetjax.tasks.baselines import measured
 from hetjax.tasks.declared.edge_classification import Options
-from hetjax.tasks.labelled_pairs import LabelledPairs, PairHead, Places, ends_features, without_edges
+from hetjax.tasks.labelled_pairs import LabelledPairs, Places, ends_features, without_edges
 from hetjax.tasks.node_classification import NodeClassification
 from hetjax.tasks.predictions import ClassPredictions
 from hetjax.tasks.task import Seeds, own_options
@@ -47,7 +47,7 @@ class EdgeClassification(NodeClassification):
         return self.pairs.node_values(examples, values)
 
     def head(self, linear: bool, normalised: bool = False) -> nn.Module:
-        return PairHead(self.pairs.types, self.outputs, *self.decoder)
+        return self.pairs.head(self.name, linear, self.outputs, *self.decoder)
 
     def loss(self, outputs: jax.Array, arrays: Any) -> jax.Array:
         return super().loss(outputs, arrays.labels)

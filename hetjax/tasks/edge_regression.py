@@ -11,7 +11,7 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.options.config import Config
 from hetjax.tasks import number_baselines
 from hetjax.tasks.declared.edge_regression import Options
-from hetjax.tasks.labelled_pairs import LabelledPairs, PairHead, Places, ends_features, without_edges
+from hetjax.tasks.labelled_pairs import LabelledPairs, Places, ends_features, without_edges
 from hetjax.tasks.node_regression import NodeRegression
 from hetjax.tasks.task import Seeds, own_options
 
@@ -43,7 +43,7 @@ class EdgeRegression(NodeRegression):
         return self.pairs.node_values(examples, values)
 
     def head(self, linear: bool, normalised: bool = False) -> nn.Module:
-        return PairHead(self.pairs.types, self.outputs, *self.decoder)
+        return self.pairs.head(self.name, linear, self.outputs, *self.decoder)
 
     def loss(self, outputs: jax.Array, arrays: Any) -> jax.Array:
         return super().loss(outputs, arrays.labels)

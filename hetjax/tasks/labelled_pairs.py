@@ -29,6 +29,37 @@ class Places(NamedTuple):
     labels: Any
 
 
+class PairHead(nn.Module):
+    """Outputs of pairs from the embeddings of both ends.
+
+    Attributes:
+      types: the types of the ends.
+      outputs: number of outputs of a pair.
+      decoder: `bilinear`: `h Q_c t` with `Q_c` from a basis of matrices (GCMC, van den Berg et al. 2017; GraphStorm's DenseBiDecoder), and a
+        bias; `mlp`: two layers on both embeddings and their product, as GraphStorm's MLPEdgeDecoder but for the product; `product`: a matrix on
+        the elementwise product.
+      bases: the number of matrices of `bilinear`.
+    """
+
+    types: tuple[str, str]
+    outputs: int
+    decoder: Decoder = "bilinear"
+    bases: int = 2
+
+    @nn.compact
+    def __call__(self, embeddings: Mapping[str, jax.Array], arrays: Places) -> jax.Array:
+        """Return outputs `[pairs, outputs]`, from embeddings `[seeds, width]` per root type."""
+        source, target = (embeddings[t][at] for t, at in zip(self.types, (arrays.source, arrays.target)))
+        if self.decoder == "bilinear":
+            bias = self.param("bias", nn.initializers.zeros_init(), (self.outputs,))
+            return DenseBiDecoder(self.outputs, self.bases, name="bilinear")(source, target) + bias
+        if self.decoder == "product":
+            return Dense(self.outputs, name="dense")(source * target)
+        both: Sequence[jax.Array] = [source, target, source * target]
+        hidden = Dense(source.shape[1], name="hidden")(jnp.concatenate(both, axis=1))
+        return Dense(self.outputs, name="dense")(nn.relu(hidden))
+
+
 def pairs_of(graph: HetGraph, name: str) -> "LabelledPairs | None":
     """Return the labelled pairs of a graph, for a task on pairs; None for one on nodes.
 
@@ -74,40 +105,21 @@ class LabelledPairs:
         source, target = (np.searchsorted(nodes[t], ids).astype(np.int32) for t, ids in zip(self.types, ends))
         return nodes, (source, target)
 
+    def head(self, name: str, linear: bool, outputs: int, decoder: Decoder, bases: int) -> PairHead:
+        """Return the head of a task of a name; arguments as of `Task.head` and `PairHead`.
+
+        Raises:
+          InputError: the last layer is to make outputs, of which a pair has none.
+        """
+        if not linear:
+            raise InputError(
+                f"model.head is false, and task.name {name} needs a head, which reads the embeddings of both ends"
+            )
+        return PairHead(self.types, outputs, decoder, bases)
+
     def node_values(self, examples: np.ndarray, values: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the value of the target of each pair."""
         return values[self.types[1]][self.ends[1][examples]]
-
-
-class PairHead(nn.Module):
-    """Outputs of pairs from the embeddings of both ends.
-
-    Attributes:
-      types: the types of the ends.
-      outputs: number of outputs of a pair.
-      decoder: `bilinear`: `h Q_c t` with `Q_c` from a basis of matrices (GCMC, van den Berg et al. 2017; GraphStorm's DenseBiDecoder), and a
-        bias; `mlp`: two layers on both embeddings and their product, as GraphStorm's MLPEdgeDecoder but for the product; `product`: a matrix on
-        the elementwise product.
-      bases: the number of matrices of `bilinear`.
-    """
-
-    types: tuple[str, str]
-    outputs: int
-    decoder: Decoder = "bilinear"
-    bases: int = 2
-
-    @nn.compact
-    def __call__(self, embeddings: Mapping[str, jax.Array], arrays: Places) -> jax.Array:
-        """Return outputs `[pairs, outputs]`, from embeddings `[seeds, width]` per root type."""
-        source, target = (embeddings[t][at] for t, at in zip(self.types, (arrays.source, arrays.target)))
-        if self.decoder == "bilinear":
-            bias = self.param("bias", nn.initializers.zeros_init(), (self.outputs,))
-            return DenseBiDecoder(self.outputs, self.bases, name="bilinear")(source, target) + bias
-        if self.decoder == "product":
-            return Dense(self.outputs, name="dense")(source * target)
-        both: Sequence[jax.Array] = [source, target, source * target]
-        hidden = Dense(source.shape[1], name="hidden")(jnp.concatenate(both, axis=1))
-        return Dense(self.outputs, name="dense")(nn.relu(hidden))
 
 
 def ends_features(graph: HetGraph) -> HetGraph | str:
