@@ -10,16 +10,18 @@ import numpy as np
 
 from hetjax.graph.carry import NewNodes
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.schema import Relation
 from hetjax.inference.restored import Restored, restore
 from hetjax.kernels.orders import forward_only
 from hetjax.models.traits import width_made
 from hetjax.sampling.blocks import Capacities, measure, pad_sample
 from hetjax.sampling.ladder import Ladder
 from hetjax.sampling.sampler import ALL, Sampler
-from hetjax.sharding.evaluate import Evaluator
+from hetjax.sharding.evaluate import Evaluator, ReadOut
 from hetjax.system.errors import InputError, short
 from hetjax.system.mapped import gather, on_host
-from hetjax.tasks.predictions import Predictions
+from hetjax.tasks.labelled_pairs import LabelledPairs, Places
+from hetjax.tasks.predictions import Pairs, Predictions
 
 AT_ONCE = 64  # nodes that are computed together; more of them are divided
 TRIALS = 32  # nodes whose neighbourhoods the smallest sizes are taken from
@@ -76,12 +78,13 @@ class Served:
             below = evaluator.below(restored.params, restored.features)
             self._read, self._first = {t: np.asarray(rows) for t, rows in below.items()}, len(self._model.layers) - 1
         self._shapes: set[tuple] = set()
+        self._read_out = ReadOut(self._model)
         self._apply = jax.jit(self._applied, static_argnames=("node_type", "depth", "classify"))
 
     @property
     def target(self) -> str:
-        """The node type that is predicted."""
-        return self._model.target
+        """The node type that is predicted; of pairs the relation's key."""
+        return self.graph.relation.key if self.graph.relation else self._model.roots[0]
 
     @property
     def class_names(self) -> list[str]:
@@ -100,7 +103,8 @@ class Served:
         the labels, float32 `[nodes]`, or `[nodes, numbers]` of several.
 
         Args:
-          ids: your own, or hetjax's numbers where the graph has none; a sequence, or a single one. One may be there twice.
+          ids: your own, or hetjax's numbers where the graph has none; a sequence, or a single one. One may be there twice. Where pairs are
+            predicted, `(source, target)` each, which need not be edges or labelled.
 
         Raises:
           InputError: there is no such node.
@@ -135,9 +139,29 @@ class Served:
         return self._answer(node_type, self._numbers(node_type, ids), depth, False)
 
     def _predictions(self, ids: Any) -> Predictions:
+        if self.graph.relation is not None:
+            return self._of_pairs(ids, self.graph.relation)
         numbers = self._numbers(self.target, ids)
         logits = self._final(numbers, self._answer(self.target, numbers, len(self._model.layers) - 1, True))
         return self._task.predictions(logits, self.graph.names, self._read_by)
+
+    def _of_pairs(self, ids: Any, relation: Relation) -> Predictions:
+        asked = (
+            [ids] if isinstance(ids, tuple) and len(ids) == 2 and isinstance(ids[0], str | int | np.integer) else ids
+        )
+        wrong = [one for one in asked if not isinstance(one, tuple | list | np.ndarray) or len(one) != 2]
+        if wrong:
+            raise InputError(
+                f"pairs of {relation} are predicted: give (source, target) each, and not {short(repr(wrong[0]))}"
+            )
+        types = relation.source, relation.target
+        columns = zip(*asked) if len(asked) else ((), ())
+        source, target = (self._numbers(t, list(end)).astype(np.int32) for t, end in zip(types, columns))
+        pairs, last = LabelledPairs(types, (source, target)), len(self._model.layers) - 1
+        nodes, places = pairs.seeds(np.arange(len(source)))
+        embeddings = {t: self._answer(t, numbers, last, False) for t, numbers in nodes.items()}
+        outputs = self._read_out(self._params, embeddings, Places(*places, None))
+        return self._task.predictions(outputs, self.graph.names, self._read_by, pairs=Pairs(types, pairs.ends))
 
     def _depth(self, node_type: str) -> int:
         """Return the last layer that makes embeddings of a type."""

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.label_rows import Ends
 from hetjax.graph.names import Names
 from hetjax.graph.schema import Schema
 from hetjax.kernels.linear import Dense
@@ -52,7 +53,7 @@ class PairHead(nn.Module):
         source, target = (embeddings[t][at] for t, at in zip(self.types, (arrays.source, arrays.target)))
         if self.decoder == "bilinear":
             bias = self.param("bias", nn.initializers.zeros_init(), (self.outputs,))
-            return DenseBiDecoder(self.outputs, self.bases, name="bilinear")(source, target) + bias
+            return DenseBiDecoder(self.outputs, self.bases, name="bilinear")(source, target) + bias[None]
         if self.decoder == "product":
             return Dense(self.outputs, name="dense")(source * target)
         both: Sequence[jax.Array] = [source, target, source * target]
@@ -76,25 +77,24 @@ def pairs_of(graph: HetGraph, name: str) -> "LabelledPairs | None":
         raise InputError(
             f"task.name is {name}, and {graph.target!r} has labels of {rows[labelled]}, which --task.name {other} predicts; task.target names another column"
         )
-    return LabelledPairs(graph) if of_pairs else None
+    if graph.relation is None or graph.ends is None:
+        return None
+    return LabelledPairs((graph.relation.source, graph.relation.target), graph.ends)
 
 
 class LabelledPairs:
-    """The labelled pairs of a graph's target relation; an example's number is that of its pair.
+    """Pairs of nodes of a relation's types; an example's number is that of its pair.
 
     Args:
-      graph: a graph whose labels are of pairs.
+      types: the types of the ends.
+      ends: the source and target node ids, int32 `[pairs]` each.
 
     Attributes:
-      types: the types of the ends.
-      roots: these, each once.
-      ends: the source and target node ids, int32 `[pairs]` each.
+      roots: the types, each once.
     """
 
-    def __init__(self, graph: HetGraph):
-        assert graph.relation is not None and graph.ends is not None
-        self.types, self.ends = (graph.relation.source, graph.relation.target), graph.ends
-        self.roots = tuple(dict.fromkeys(self.types))
+    def __init__(self, types: tuple[str, str], ends: Ends):
+        self.types, self.ends, self.roots = types, ends, tuple(dict.fromkeys(types))
 
     def seeds(self, examples: np.ndarray) -> tuple[dict[str, np.ndarray], tuple[np.ndarray, np.ndarray]]:
         """Return the distinct nodes of some pairs per root type, and the positions of either end among them."""
