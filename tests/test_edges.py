@@ -103,7 +103,9 @@ def test_errors(tmp_path, more, message):
 
 def test_a_task_of_pairs_on_labels_of_nodes_is_an_error(tmp_path):
     graph = equivalence.GRAPHS["few relations"]()
-    with pytest.raises(InputError, match=r"'paper.label' has labels of nodes, which --task.name node_regression predicts"):
+    with pytest.raises(
+        InputError, match=r"'paper.label' has labels of nodes, which --task.name node_regression predicts"
+    ):
         hetjax.train(graph, workdir=tmp_path / "run", **QUICK | {"task.name": "edge_regression"})
 
 
@@ -135,7 +137,9 @@ def test_weights_of_hidden_edges_change_no_prediction(tmp_path):
         graph, relations={r: csc._replace(weights=csc.weights * 1e3) for r, csc in graph.relations.items()}
     )
     made = [
-        hetjax.train(one, workdir=tmp_path / str(n), **options("edge_regression", **{"train.epochs": 2})).predict().outputs
+        hetjax.train(one, workdir=tmp_path / str(n), **options("edge_regression", **{"train.epochs": 2}))
+        .predict()
+        .outputs
         for n, one in enumerate((graph, poisoned))
     ]
     np.testing.assert_array_equal(*made)
@@ -172,3 +176,12 @@ def test_every_strategy_equals_one_device(task, mesh, mode, model, more):
             graph, mesh, mode, equivalence.MODELS[model], steps=4, wide=True, task=task, **more
         )
     assert max(errors) < 1e-9, errors
+
+
+def test_pairs_of_another_graph_are_predicted(runs):
+    graph, run = shop(), runs["edge_regression"]
+    stars = graph.column(f"{KEY}.stars")
+    fewer = replace(stars, ends=tuple(ids[::2] for ids in stars.ends), labels=np.full(PAIRS // 2, np.nan, np.float32))
+    fewer = replace(fewer, splits=dict.fromkeys(stars.splits, np.empty(0, np.int32)))
+    other = replace(graph, columns={f"{KEY}.stars": fewer})
+    np.testing.assert_allclose(run.predict(other).values, run.predict().values[::2], rtol=1e-5)

@@ -60,12 +60,12 @@ def odd(graph: HetGraph, layers: int) -> Iterator[Finding]:
       layers: of the model.
     """
     schema = graph.schema
-    needed = frozenset().union(*schema.layer_types([schema.target], layers))
+    needed = frozenset().union(*schema.layer_types(graph.target_types, layers))
     for node_type, count in schema.nodes.items():
         if not count:
             yield Finding("note", f"{node_type} has no nodes")
         elif node_type not in needed:
-            words = f"{node_type} is not within {layers} hops of {schema.target}, so a model of {layers} layers does not read it"
+            words = f"{node_type} is not within {layers} hops of {' or '.join(graph.target_types)}, so a model of {layers} layers does not read it"
             yield Finding("note", words, f"--model.layers {layers + 1}, or the reverse of its relations")
         elif not schema.into(node_type):
             words = f"{node_type} is only a source: no relation leads to it, so its nodes are told nothing of their neighbours"

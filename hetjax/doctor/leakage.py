@@ -23,7 +23,7 @@ MOST = 20_000  # labelled nodes that columns are compared on, evenly spread
 def leakage(graph: HetGraph) -> Iterator[Finding]:
     """Find what tells the label of nearly every node."""
     nodes = np.flatnonzero(graph.labelled(np.arange(len(graph.labels))))
-    if not len(nodes) or graph.numeric:
+    if not len(nodes) or graph.numeric or graph.relation is not None:
         return
     if not graph.multilabel:
         for relation in graph.relations:

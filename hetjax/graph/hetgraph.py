@@ -114,11 +114,16 @@ class HetGraph:
         """The labels and splits as a column."""
         return Column(self.labels, self.splits, self.schema.classes, self.names.classes, self.relation, self.ends)
 
+    @property
+    def target_types(self) -> tuple[str, ...]:
+        """The types of the nodes that labels are of: the target, or those of a relation's ends."""
+        return (self.schema.target,) if self.relation is None else (self.relation.source, self.relation.target)
+
     def nodes_of(self, rows: np.ndarray) -> dict[str, np.ndarray]:
         """Return the distinct nodes of some rows of the labels, int32 per node type, rising."""
         if self.relation is None or self.ends is None:
             return {self.schema.target: np.unique(rows).astype(np.int32)}
-        types = self.relation.source, self.relation.target
+        types = self.target_types
         parts = {t: [ids[rows] for of, ids in zip(types, self.ends) if of == t] for t in types}
         return {t: np.unique(np.concatenate(ids)).astype(np.int32) for t, ids in parts.items()}
 

@@ -240,8 +240,8 @@ def _with_column(place: str, given: HetGraph, target: str) -> HetGraph:
     """
     if target in given.columns:
         return given.with_target(target)
-    named = LABEL_NAME not in (given.label_name, target.removeprefix(f"{given.schema.target}."))
-    if given.schema.target != column_type(target) or (named and given.target != target):
+    named = LABEL_NAME not in (given.label_name, target.rpartition(".")[2])
+    if column_type(given.target) != column_type(target) or (named and given.target != target):
         raise InputError(f"{place}: its labels are {given.target!r}, and the run predicts {target!r}")
     return given
 

@@ -128,7 +128,7 @@ def ends_features(graph: HetGraph) -> HetGraph | str:
     Baselines of nodes read it.
     """
     assert graph.relation is not None and graph.ends is not None
-    types, count = (graph.relation.source, graph.relation.target), len(graph.labels)
+    types, count = graph.target_types, len(graph.labels)
     found = [(graph.features[t], ids) for t, ids in zip(types, graph.ends) if t in graph.features]
     if not found:
         return "left out: neither end has features"
