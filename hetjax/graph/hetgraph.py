@@ -114,6 +114,13 @@ class HetGraph:
         """The labels and splits as a column."""
         return Column(self.labels, self.splits, self.schema.classes, self.names.classes, self.relation, self.ends)
 
+    def row_name(self, row: int) -> str:
+        """Return how an error names a row of the labels: a node, or a pair of nodes."""
+        if self.relation is None or self.ends is None:
+            return f"{self.schema.target} {self.names.node(self.schema.target, row)}"
+        source, target = (self.names.node(t, ids[row]) for t, ids in zip(self.target_types, self.ends))
+        return f"the pair of {source} and {target} of {self.relation}"
+
     @property
     def target_types(self) -> tuple[str, ...]:
         """The types of the nodes that labels are of: the target, or those of a relation's ends."""

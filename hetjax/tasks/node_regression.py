@@ -80,7 +80,7 @@ class NodeRegression(Task):
     @classmethod
     def check(cls, graph: HetGraph, config: Config) -> None:
         pairs_of(graph, cls.name)
-        own, values, target = cls.options_of(config), values_of(graph), graph.target
+        own, values = cls.options_of(config), values_of(graph)
         for number, column in enumerate(values[graph.splits["train"]].T):
             known, name = column[~np.isnan(column)], graph.names.class_names(values.shape[1])[number]
             of = f" of number {name!r}" * (values.shape[1] > 1)
@@ -96,7 +96,7 @@ class NodeRegression(Task):
         if own.scale == "log" and len(low := np.argwhere(values[train] < 0)):
             node, number = train[low[0, 0]], low[0, 1]
             raise InputError(
-                f"{cls.name}.scale is log, for numbers from 0 on, and {target} {graph.names.node(target, node)} has {values[node, number]:g}"
+                f"{cls.name}.scale is log, for numbers from 0 on, and {graph.row_name(node)} has {values[node, number]:g}"
             )
         validation = values[graph.splits["validation"]]
         if own.metric in ("r2", "spearman") and len(validation):

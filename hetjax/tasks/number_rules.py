@@ -42,7 +42,7 @@ def chosen(values: np.ndarray, given: Set[str], loss: str, metric: str) -> Itera
     if "loss" not in given:
         followed = "metric" in given and metric in (*OF_SQUARES, "mae")
         loss = ("mae" if metric == "mae" else "mse") if followed else "huber" if heavy else "mse"
-        yield "loss", loss, f"node_regression.metric is {metric}" if followed else words
+        yield "loss", loss, f"the metric is {metric}" if followed else words
     if "metric" not in given and len(columns) > 1:
         yield (
             "metric",
@@ -50,7 +50,7 @@ def chosen(values: np.ndarray, given: Set[str], loss: str, metric: str) -> Itera
             f"{len(columns)} numbers a node may differ in unit, and the loss is of standardised ones",
         )
     elif "metric" not in given:
-        yield "metric", OF_LOSS.get(loss, "mae"), f"node_regression.loss is {loss}"
+        yield "metric", OF_LOSS.get(loss, "mae"), f"the loss is {loss}"
 
 
 def far(values: np.ndarray) -> float:
