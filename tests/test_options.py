@@ -18,8 +18,9 @@ from hetjax.options.owners import made_task
 from hetjax.sharding.trainer import schedule
 from hetjax.system.eager import eagerly
 from hetjax.system.errors import InputError
+from hetjax.tasks.class_losses import cross_entropy
 from hetjax.tasks.declared.node_classification import Options
-from hetjax.tasks.node_classification import NodeClassification, class_weights, cross_entropy, weights_in_order
+from hetjax.tasks.node_classification import NodeClassification, class_weights, weights_in_order
 from hetjax.training import run_options
 from tests.support.equivalence import several_labels
 from tests.support.graphs import random_graph

@@ -151,9 +151,9 @@ def as_targets(given: Any, place: str) -> np.ndarray:
       InputError: they are no numbers, or one is not finite in 32 bits.
     """
     if (columns := _columns_of_targets(given, place)) is not None:
-        found = [as_targets(column, f"{place}: column {short(repr(name), 80)}") for name, column in columns.items()]
-        _check_rows({str(name): column for name, column in zip(columns, found)}, place)
-        return found[0] if len(found) == 1 else np.stack(found, axis=1)
+        parts = [as_targets(column, f"{place}: column {short(repr(name), 80)}") for name, column in columns.items()]
+        _check_rows({str(name): column for name, column in zip(columns, parts)}, place)
+        return parts[0] if len(parts) == 1 else np.stack(parts, axis=1)
     column = as_column(given, place)
     values = np.full(len(column), np.nan, np.float32)
     present = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))

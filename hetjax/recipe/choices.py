@@ -64,7 +64,10 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
         edges, values = expected_sizes(graph, config.data.metapath_hops, config.data.metapath_label_hops)
         stats = replace(stats, plain=False, edges=edges, values=values)
     yield from paths
-    metric = [] if "node_classification.metric" in given else list(_metric(stats, config, graph, given))
+    of_task = [Choice(*choice) for choice in tasks.find(config.task.name).choices(graph, config, given)]
+    metric = [choice for choice in of_task if choice.key == "node_classification.metric"]
+    if not metric and "node_classification.metric" not in given:
+        metric = list(_metric(stats, config, graph, given))
     kinds = inputs.kinds_of(graph)
     scores = None
     if not given >= {"data.label_inputs", "model.name"} and read >= OF_CLASSES:
@@ -84,7 +87,6 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
         named = _model(stats, config, scores, given)
     name = named.value
     model_options = models.takes(name)
-    of_task = [Choice(*choice) for choice in tasks.find(config.task.name).choices(graph, config, given)]
     rules = [*of_task, *labels, *metric, named, *_all(stats, name, config, graph, kinds, given)]
     rules = [rule for rule in rules if rule.key not in given]
     rules = [rule for rule in rules if (key := _of_model(rule.key)) is None or key in model_options | {"name"}]
@@ -128,7 +130,8 @@ def _all(
         layers = len(config.sampling.fanout)
         yield Choice("model.layers", layers, "sampling.fanout has a number for every layer")
     given_back = one_hot and _none_held_out(stats, config, given)
-    if len(graph.splits["validation"]) >= stacking.FEWEST and not given_back:
+    by_class = owners.own(config.task, "node_classification").threshold == "classes"  # which a stack has not
+    if len(graph.splits["validation"]) >= stacking.FEWEST and not given_back and not by_class:
         if config.data.format in HELD_OUT:
             count = len(graph.splits["validation"])
             why = f"{count:,} training nodes are held out, as validation nodes that choose the epoch"

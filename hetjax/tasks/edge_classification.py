@@ -10,6 +10,7 @@ import numpy as np
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.names import Names
 from hetjax.options.config import Config
+from hetjax.system.errors import InputError
 from hetjax.tasks import baselines
 from hetjax.tasks.baselines import measured
 from hetjax.tasks.declared.edge_classification import Options
@@ -37,6 +38,8 @@ class EdgeClassification(NodeClassification):
         super().__init__(graph, config)
         own = self.own(config)
         assert isinstance(own, Options)
+        if own.ordinal:
+            raise InputError("edge_classification.ordinal is true, and only nodes have classes with an order so far")
         self.decoder = own.decoder, own.bases
 
     def seeds(self, examples: np.ndarray) -> Seeds:

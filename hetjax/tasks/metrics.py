@@ -1,6 +1,7 @@
 """The quality of class predictions."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,7 +11,9 @@ from hetjax.tasks.ranking import AREAS, areas
 HALF, STEPS = 0.5, 100  # the probability above which a label is predicted; how fine another is chosen
 
 
-def quality(logits: np.ndarray, labels: np.ndarray, ordered: bool = False, threshold: float = HALF) -> Quality:
+def quality(
+    logits: np.ndarray, labels: np.ndarray, ordered: bool = False, threshold: float | Sequence[float] = HALF
+) -> Quality:
     """Return mean loss, accuracy and F1 of class predictions, and the areas that measure their order.
 
     Every node counts the same.
@@ -18,7 +21,7 @@ def quality(logits: np.ndarray, labels: np.ndarray, ordered: bool = False, thres
     Args:
       logits: `[nodes, classes]`.
       labels: class ids `[nodes]`, or 0 and 1 `[nodes, classes]` where a node may have several labels.
-      threshold: the probability above which each of several labels is predicted.
+      threshold: the probability above which each of several labels is predicted; or one for each class.
       ordered: measure `roc_auc` and `average_precision` of more than two classes too, which takes a sort for each.
 
     Returns:
@@ -49,9 +52,26 @@ def _class_quality(logits: np.ndarray, labels: np.ndarray) -> Quality:
     return {"loss": float(losses.mean()), "accuracy": accuracy, "micro_f1": accuracy, "macro_f1": macro}
 
 
-def predicted_labels(logits: np.ndarray, threshold: float = HALF) -> np.ndarray:
-    """Return the labels that a node is predicted to have, bool `[nodes, classes]`: those whose probability is above the threshold."""
-    return logits > math.log(threshold / (1 - threshold))
+def predicted_labels(logits: np.ndarray, threshold: float | Sequence[float] = HALF) -> np.ndarray:
+    """Return the labels that a node is predicted to have, bool `[nodes, classes]`: those whose probability is above the threshold, or above that of the class."""
+    if isinstance(threshold, float):
+        return logits > math.log(threshold / (1 - threshold))
+    return logits > np.array([math.log(one / (1 - one)) for one in threshold])
+
+
+def best_thresholds(logits: np.ndarray, labels: np.ndarray) -> list[float]:
+    """Return of each class the threshold of its highest F1, as `best_threshold`."""
+    return [best_threshold(logits[:, [n]], labels[:, [n]]) for n in range(logits.shape[1])]
+
+
+def distance(predicted: np.ndarray, labels: np.ndarray) -> float | None:
+    """Return the mean distance in classes, of class ids `[nodes]` that have an order; None of no nodes."""
+    return float(np.abs(predicted - labels).mean()) if len(labels) else None
+
+
+def mean_cost(predicted: np.ndarray, labels: np.ndarray, costs: Sequence[float]) -> float | None:
+    """Return the mean over the nodes of the cost of each whose class, an id `[nodes]`, is not predicted; None of no nodes."""
+    return float(np.where(predicted == labels, 0, np.asarray(costs)[labels]).mean()) if len(labels) else None
 
 
 def best_threshold(logits: np.ndarray, labels: np.ndarray) -> float:
@@ -70,7 +90,7 @@ def best_threshold(logits: np.ndarray, labels: np.ndarray) -> float:
     return min(range(1, STEPS), key=lambda step: (-f1[step], abs(step / STEPS - HALF))) / STEPS
 
 
-def _multilabel_quality(logits: np.ndarray, labels: np.ndarray, threshold: float) -> Quality:
+def _multilabel_quality(logits: np.ndarray, labels: np.ndarray, threshold: float | Sequence[float]) -> Quality:
     wide = logits.astype(np.float64)
     losses = np.logaddexp(0, np.where(labels, -wide, wide))
     predicted = predicted_labels(logits, threshold)

@@ -98,7 +98,7 @@ def pinball(predicted: np.ndarray, values: np.ndarray, quantiles: Sequence[float
 
 def mean_of(found: Sequence[Quality], names: Sequence[str]) -> Quality:
     """Return the mean of each metric over the numbers of which it is defined; None of none."""
-    defined = {name: [one[name] for one in found if one[name] is not None] for name in names}
+    defined = {name: [value for one in found if (value := one[name]) is not None] for name in names}
     return {name: float(np.mean(values)) if values else None for name, values in defined.items()}
 
 

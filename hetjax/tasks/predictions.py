@@ -256,11 +256,13 @@ class ClassPredictions(Predictions):
 
     Attributes:
       multilabel: whether a node may have several labels.
-      threshold: the probability above which each of several labels is predicted.
+      threshold: the probability above which each of several labels is predicted; or one for each class.
+      costs: the cost of each class, by which probabilities are multiplied to choose the class of one label a node; empty: none.
     """
 
     multilabel: bool = False
-    threshold: float = HALF
+    threshold: float | tuple[float, ...] = HALF
+    costs: tuple[float, ...] = ()
 
     @property
     def class_names(self) -> list[str]:
@@ -281,7 +283,8 @@ class ClassPredictions(Predictions):
     @cached_property
     def classes(self) -> np.ndarray:
         """The class numbers int32 `[nodes]`; where nodes have several labels 0 and 1, int8 `[nodes, classes]`."""
-        return classes(self.logits, self.multilabel, self.threshold)
+        logits = self.logits + np.log(self.costs) if self.costs else self.logits
+        return classes(logits, self.multilabel, self.threshold)
 
     @cached_property
     def probabilities(self) -> np.ndarray:
@@ -391,7 +394,7 @@ def check_one(out: Path, asked: list[str]) -> None:
         raise InputError(f"{out}: {' and '.join(asked)}, and a .npy holds one array: write a .parquet or .csv")
 
 
-def classes(logits: np.ndarray, multilabel: bool, threshold: float = HALF) -> np.ndarray:
+def classes(logits: np.ndarray, multilabel: bool, threshold: float | tuple[float, ...] = HALF) -> np.ndarray:
     """Return class ids int32 `[nodes]`; where nodes have several labels 0 and 1, int8 `[nodes, classes]`."""
     return (
         predicted_labels(logits, threshold).astype(np.int8)
