@@ -150,11 +150,16 @@ def test_a_type_with_features_and_without_nodes_moves_no_rows():
     assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-9
 
 
+def seeds_of(graph, owned):
+    """The training nodes of every partition."""
+    target = graph.schema.target
+    return [{target: ids} for ids in owned.split(target, graph.splits["train"])]
+
+
 def sampled(graph, cut, keep=nothing, fanouts=(ALL, ALL, ALL)):
     """The shares of every partition of a whole graph, and its seeds."""
-    train, target = graph.splits["train"], graph.schema.target
-    layers = shares(Sampler(graph), cut.owned, {target: train}, fanouts, (0,), keep)
-    return layers, [train[cut.nodes[target][train] == part] for part in range(cut.parts)]
+    seeds = seeds_of(graph, cut.owned)
+    return shares(Sampler(graph), cut.owned, seeds, fanouts, (0,), keep), seeds
 
 
 def caching(depth, node_type, ids, part):
@@ -168,7 +173,7 @@ def test_what_is_counted_is_what_the_cut_says(keep):
     cut = EdgeCut(edge_cut(graph, 3, "random").sizes, edge_cut(graph, 3, "random").nodes, 3, "random", hops=3)
     layers, seeds = sampled(graph, cut, keep)
     expected = sorted(dependencies(graph, cut), key=lambda layer: layer.layer)
-    for found, layer in zip(work(graph, "paper", cut.owned, layers, seeds), expected, strict=True):
+    for found, layer in zip(work(graph, cut.owned, layers, seeds), expected, strict=True):
         cached = keep is caching
         pairs = [
             (found.computed, layer.cached_nodes if cached else layer.nodes),
@@ -189,7 +194,7 @@ def test_a_node_that_several_partitions_reach_is_computed_once():
     cut = edge_cut(graph, 4, "random")
     seeds = {"paper": graph.splits["train"]}
     alone = Sampler(graph).sample(seeds, fanouts, (7,))
-    layers = shares(Sampler(graph), cut.owned, seeds, fanouts, (7,), nothing)
+    layers = shares(Sampler(graph), cut.owned, seeds_of(graph, cut.owned), fanouts, (7,), nothing)
     for depth, block in enumerate(alone.blocks):
         for key, adjacency in block.adjacency.items():
             folded = sum(len(share[depth].block.adjacency[key].indices) for share in layers)
@@ -268,7 +273,8 @@ def test_a_schedule_carries_every_row_once_with_little_padding(seed, ring):
 def test_who_reads_whom_is_named_once(monkeypatch):
     """As any sampler says, whatever is kept and if edges have weights; no hop of the same nodes twice, and another one of other nodes."""
     graph, hops = GRAPHS["homogeneous, weights"](), []
-    cut, seeds = edge_cut(graph, 3, "random"), {"node": graph.splits["train"]}
+    cut = edge_cut(graph, 3, "random")
+    seeds = seeds_of(graph, cut.owned)
     plain, names = Sampler.hop, Names(Sampler(graph))
     ways = [(keep, shares(Sampler(graph), cut.owned, seeds, (ALL, ALL), (0,), keep)) for keep in (nothing, caching)]
     monkeypatch.setattr(Sampler, "hop", lambda self, *given: hops.append(given) or plain(self, *given))
@@ -348,13 +354,12 @@ def test_some_are_computed_where_that_is_notably_less_than_computing_all_or_none
     given = setup(setting(graph, "full", (1, 3, "dependency"), {}, {}), graph)
     owned, model = edge_cut(graph, 3, "random").owned, given.trainer.model
     sampler = Sampler(graph, frozenset(), frozenset(), model.reads_own, model.drops)
-    costs_here, train = prices(graph, 2, sent=sent)._replace(start=start), graph.splits["train"]
-    seeds = [train[owned.owner["paper"][train] == part] for part in range(3)]
+    costs_here, seeds = prices(graph, 2, sent=sent)._replace(start=start), seeds_of(graph, owned)
 
     def done(keep):
-        return work(graph, "paper", owned, shares(sampler, owned, {"paper": train}, (ALL, ALL), (0,), keep), seeds)
+        return work(graph, owned, shares(sampler, owned, seeds, (ALL, ALL), (0,), keep), seeds)
 
-    layers = shares(sampler, owned, {"paper": train}, (ALL, ALL), (0,), nothing)
+    layers = shares(sampler, owned, seeds, (ALL, ALL), (0,), nothing)
     algorithm_4 = done(Copies(choose(graph, owned, layers, costs_here, (ALL, ALL), True)))
     found = done(chosen(given, owned, Names(sampler), costs_here))
     fetched, copied = (sum(of.sum() for of in each.values()) for each in (found[1].fetched, found[0].copied))
@@ -513,8 +518,8 @@ def test_a_message_is_what_the_layer_that_reads_most_fetches():
     graph = random_graph()
     given = setup(setting(graph, "full", (1, 3, "dependency"), {"layers": 2}, {}), graph)
     owned, names = edge_cut(graph, 3, "random").owned, Names(sampler_of(given))
-    train, width = graph.splits["train"], given.config.model.hidden
-    layers = shares(Sampler(graph), owned, {"paper": train}, (ALL, ALL), (0,), nothing)
+    width = given.config.model.hidden
+    layers = shares(Sampler(graph), owned, seeds_of(graph, owned), (ALL, ALL), (0,), nothing)
     upper = max(sum(np.sum(ids != part) for ids in each[1].origin.values()) for part, each in enumerate(layers))
     assert message(given, owned, names) >= round(upper * width / 2)
     wide = {t: np.ones((count, 1000), np.float32) for t, count in graph.schema.nodes.items()}

@@ -189,14 +189,14 @@ OWN = Monoid(lambda x: (x, x**2), lambda a, b: (a[0] + b[0], a[1] + b[1] + a[0] 
 def test_combining_over_an_axis_is_the_fold_and_so_is_its_gradient(monoid):
     rng = np.random.default_rng(0)
     given = partial(monoid, rng, rng.uniform(size=(4, 6, 2)) < 0.6)
-    weights = rng.standard_normal(6).astype(np.float32)[:, None]
+    weights, places = rng.standard_normal(6).astype(np.float32)[:, None], range(4)
 
     def loss(partial):
         return jnp.sum(jnp.sin(monoid.total(partial)) * weights)
 
     def one(partial):
         first = jax.tree.map(lambda leaf: leaf[0], partial)
-        value, gradient = jax.value_and_grad(lambda c: loss(combine.combine(monoid, c, "relation")))(first)
+        value, gradient = jax.value_and_grad(lambda c: loss(combine.combine(monoid, c, "relation", places)))(first)
         return value[None], jax.tree.map(lambda leaf: leaf[None], gradient)
 
     mesh, axis = meshes.make(4, 1), P("relation")
@@ -270,8 +270,8 @@ def test_a_run_continues_on_another_mesh(finished, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--mesh.relation", "9"], "mesh.relation is 9, and there are 4 relations into the target type"),
-        (["--mesh.data", "9"], "mesh.data is 9, and there are 8 seeds of a step"),
+        (["--mesh.relation", "9"], "mesh.relation is 9, and there are 4 relations into the root types"),
+        (["--mesh.data", "9"], "mesh.data is 9, and there are 8 examples of a step"),
         (["--mesh.relation", "4", "--mesh.data", "2"], "needs 8 devices != 4 (cpu) that there are"),
         (["--mesh.relation", "0"], "mesh.relation is 0, and must be at least 1"),
     ],

@@ -158,7 +158,7 @@ def test_a_plan_with_other_cuts_is_refused(stored, tmp_path):
         (("--raf.cut", "[writes=1]"), "to be cut into 1 pieces"),
         (
             ("--raf.cut", "[written_by=2]"),
-            "must be NAME=PIECES of relations into the target type: paper -cites-> paper",
+            "must be NAME=PIECES of relations into the root types: paper -cites-> paper",
         ),
         (("--raf.cut", "[writes]"), "must be NAME=PIECES"),
         (("--raf.cut", "[writes=2]", "--mesh.relation", "1"), "and mesh.relation is 1"),
