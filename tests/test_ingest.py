@@ -298,8 +298,8 @@ def test_what_is_wrong_in_a_table_is_named(folder, file, text, message):
             "nodes[0].features[1].transform.name: transform 'bert_hf' is not supported; known are",
         ),
         (
-            {"nodes__0__labels__0__task_type": "regression"},
-            "nodes[0].labels[0].task_type: task 'regression' is not supported; classification is",
+            {"nodes__0__labels__0__task_type": "link_prediction"},
+            "nodes[0].labels[0].task_type: task 'link_prediction' is not supported; here classification and regression",
         ),
         ({"edges__0__features": [{"feature_col": "times"}]}, "edges[0].features: features of edges is not supported"),
         (

@@ -55,6 +55,10 @@ def _load(file: Path) -> Any:
             raise InputError(f"{file}: line {error.lineno}, column {error.colno}: {error.msg}") from None
 
 
+def _is_text(given: Any) -> bool:
+    return isinstance(given, str)
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict:
     members = dict(pairs)
     if len(members) < len(pairs):
@@ -122,9 +126,7 @@ class _Reader:
         self._keys(entry, declared.NODE, ("node_type", "files", "format"), place)
         form = self._format(entry, place)
         features = self._each(self._feature, self._list(entry, "features", place))
-        labels = self._each(self._label, self._list(entry, "labels", place))
-        if len(labels) > 1:
-            raise InputError(f"{self.file}: {place}.labels: {len(labels)} labels, and hetjax predicts one")
+        labels = self._labels(entry, place, declared.NODE_TASKS)
         given = entry.get("foreign_keys") or {}
         if not isinstance(given, dict):
             raise InputError(
@@ -137,7 +139,7 @@ class _Reader:
             form,
             self._text(entry, "node_id_col", place) if entry.get("node_id_col") is not None else None,
             tuple(features),
-            labels[0] if labels else None,
+            labels,
             keys,
             place,
         )
@@ -152,16 +154,15 @@ class _Reader:
         return self._text(entry, "node_type", place), way
 
     def _edge(self, entry: Any, place: str, types: set[str]) -> EdgeTable | None:
-        for key, what in (("features", "features of edges"), ("labels", "labels of edges")):
-            if isinstance(entry, dict) and entry.get(key):
-                self._unsupported(f"{place}.{key}", what)
+        if isinstance(entry, dict) and entry.get("features"):
+            self._unsupported(f"{place}.features", "features of edges")
         ends = ("source_id_col", "dest_id_col")
         if isinstance(entry, dict) and not any(end in entry for end in ends):
             hint = "; edges need source_id_col and dest_id_col"
             self._unsupported(place, "a table of edges without ids", hint)
             return None
         required = ("relation", "files", "format", *ends)
-        self._keys(entry, declared.EDGE | {"features", "labels"}, required, place)
+        self._keys(entry, declared.EDGE | {"features"}, required, place)
         parts = entry["relation"]
         if not isinstance(parts, list) or len(parts) != 3 or not all(isinstance(part, str) for part in parts):
             raise InputError(
@@ -177,6 +178,7 @@ class _Reader:
             self._text(entry, "source_id_col", place),
             self._text(entry, "dest_id_col", place),
             self._text(entry, "weight_col", place) if "weight_col" in entry else None,
+            self._labels(entry, place, declared.EDGE_TASKS),
             place,
         )
 
@@ -238,16 +240,22 @@ class _Reader:
         make(feature.transform, feature.place)  # which checks its options
         return feature
 
-    def _label(self, entry: Any, place: str) -> Label | None:
+    def _labels(self, entry: dict, place: str, tasks: Sequence[str]) -> tuple[Label, ...]:
+        """Return the columns of labels of a table of nodes or edges."""
+        found = self._each(lambda one, where: self._label(one, where, tasks), self._list(entry, "labels", place))
+        for name, times in Counter(label.name for label in found).items():
+            if times > 1:
+                raise InputError(f"{self.file}: {place}.labels: {times} are called {short(repr(name), 80)}")
+        return tuple(found)
+
+    def _label(self, entry: Any, place: str, tasks: Sequence[str]) -> Label | None:
         task = entry.get("task_type") if isinstance(entry, dict) else None
-        if task not in (None, "classification"):
-            self._unsupported(
-                f"{place}.task_type",
-                f"task {short(repr(task))}",
-                "; classification is, and numbers are read by hetjax.from_arrays",
-            )
+        if task not in (None, *tasks):
+            self._unsupported(f"{place}.task_type", f"task {short(repr(task))}", f"; here {' and '.join(tasks)} are")
             return None
-        self._keys(entry, declared.LABEL, ("label_col", "task_type"), place)
+        links = task == "link_prediction"
+        allowed = declared.LABEL - ({"label_col", "classes"} if links else set())
+        self._keys(entry, allowed, ("task_type",) if links else ("label_col", "task_type"), place)
         shares = self._several(entry, "split_pct", place, (int, float), SPLIT_PCT)
         if len(shares) != 3 or not all(share >= 0 for share in shares) or sum(shares) > 1 + 1e-9:
             raise InputError(
@@ -260,20 +268,22 @@ class _Reader:
             for name in declared.SPLIT_FILES - {"column"}
             if given.get(name)
         }
-        column = given.get("column", "")
-        column = column[0] if isinstance(column, list) and len(column) == 1 else column
-        if not isinstance(column, str):
+        columns = [given["column"]] if isinstance(given.get("column"), str) else given.get("column", [])
+        ends = len(tasks) > len(declared.NODE_TASKS)
+        if not isinstance(columns, list) or len(columns) not in (0, 1 + ends) or not all(map(_is_text, columns)):
+            expected = "two texts, of the ends" if ends else "a text"
             raise InputError(
-                f"{self.file}: {place}.custom_split_filenames.column: {short(repr(column))}, and should be a text"
+                f"{self.file}: {place}.custom_split_filenames.column: {short(repr(columns))}, and should be {expected}"
             )
         classes = tuple(map(str, self._several(entry, "classes", place, (str, int), ())))
         if twice := [name for name, times in Counter(classes).items() if times > 1]:
             raise InputError(f"{self.file}: {place}.classes: {short(repr(twice[0]), 80)} is given twice")
         return Label(
-            self._text(entry, "label_col", place),
+            str(task),
+            "" if links else self._text(entry, "label_col", place),
             tuple(map(float, shares)),
             files,
-            column,
+            tuple(columns),
             self._split_by(entry.get("split_by"), f"{place}.split_by"),
             classes,
             f"{self.file}: {place}",

@@ -9,17 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hetjax.graph.columns import LABEL_NAME
 from hetjax.graph.schema import Relation
 
 VERSION = "gconstruct-v0.1"
 TOP = {"version", "nodes", "edges", "is_homogeneous", "add_reverse_edges"}
 NODE = {"node_type", "files", "format", "node_id_col", "features", "labels", "foreign_keys"}
-EDGE = {"relation", "files", "format", "source_id_col", "dest_id_col", "weight_col"}
+EDGE = {"relation", "files", "format", "source_id_col", "dest_id_col", "weight_col", "labels"}
 FORMATS = "csv", "parquet", "hdf5"
 FORMAT = {"name", "separator", "null_values", "encoding"}
 FEATURE = {"feature_col", "feature_name", "feature_dim", "out_dtype", "transform"}
 LABEL = {"label_col", "task_type", "split_pct", "custom_split_filenames", "label_stats_type", "mask_field_names"}
 LABEL |= {"split_by", "classes"}
+NODE_TASKS = "classification", "regression"
+EDGE_TASKS = *NODE_TASKS, "link_prediction"
 SPLIT_FILES = {"train", "valid", "test", "column"}
 WAYS = "to", "from", "both"  # edges of a foreign key: to what it refers to, from there, or both
 DTYPES = "float16", "float32", "float64"
@@ -64,15 +67,38 @@ class Feature:
 
 @dataclass(frozen=True)
 class Label:
-    """The column to predict, and how its nodes are split: by shares, by files per split, or by ranges of a column."""
+    """A column to predict, and how its rows are split: by shares, by files per split, or by ranges of a column.
 
+    Attributes:
+      task: of `EDGE_TASKS`.
+      column: where the labels are; empty of links to predict, which have none.
+      files_columns: in files of splits: of ids, or of both ends.
+    """
+
+    task: str
     column: str
     shares: tuple[float, ...]
     files: Mapping[str, tuple[Pattern, ...]]
-    files_column: str
+    files_columns: tuple[str, ...]
     by: tuple[str, tuple[str | float, str | float]] | None
     classes: tuple[str, ...]
     place: str
+
+    @property
+    def name(self) -> str:
+        """The name of the graph's column: that of the table's, in which a dot would divide type and name."""
+        return self.column.replace(".", "_") or LABEL_NAME
+
+    @property
+    def numeric(self) -> bool:
+        """Return whether labels are numbers, not classes."""
+        return self.task == "regression"
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The columns of the table that are read, each with its kind."""
+        labels = {self.column: "number" if self.numeric else "text"} if self.column else {}
+        return ({self.by[0]: "text"} if self.by else {}) | labels
 
 
 @dataclass(frozen=True)
@@ -84,7 +110,7 @@ class NodeTable:
     format: Format
     id_column: str | None
     features: tuple[Feature, ...]
-    label: Label | None
+    labels: tuple[Label, ...]
     foreign_keys: Mapping[str, tuple[str, str]]
     place: str
 
@@ -99,6 +125,7 @@ class EdgeTable:
     source: str
     target: str
     weight: str | None
+    labels: tuple[Label, ...]
     place: str
 
 

@@ -18,6 +18,7 @@ from hetjax.graph.pieces import Pieces
 from hetjax.graph.schema import Relation
 from hetjax.ingest import tables
 from hetjax.ingest.declared import EdgeTable, NodeTable
+from hetjax.ingest.edge_labels import EdgeLabels
 from hetjax.ingest.finder import Finder
 from hetjax.ingest.in_order import in_order
 from hetjax.ingest.nodes import Nodes
@@ -75,6 +76,7 @@ class Edges(Mapping):
                 self.relations[reverses[relation]] = relation
         self.skipped: dict[Relation, int] = {}
         self.read: dict[Relation, Pieces] = {}
+        self.labelled: dict[str, EdgeLabels] = {}  # by the place of the table, once that is read
 
     def __iter__(self) -> Iterator[Relation]:
         return iter(self.relations)
@@ -124,6 +126,11 @@ class Edges(Mapping):
         if names[0] == names[1]:
             raise InputError(f"{table.place}: source_id_col and dest_id_col are both {names[0]!r}")
         kinds |= {table.weight: "number"} if table.weight else {}
+        for label in table.labels:
+            for name, kind in label.kinds.items():
+                if kinds.setdefault(name, kind) != kind and table.format.name == "csv":
+                    raise InputError(f"{table.place}: column {name!r} is read as {kinds[name]}, and as {kind}")
+        labelled = EdgeLabels(table)
 
         def find(batch: pa.RecordBatch) -> list[np.ndarray]:
             return [finder.find(batch.column(name), f"column {name!r}") for name, finder in zip(names, finders)]
@@ -144,8 +151,13 @@ class Edges(Mapping):
                     words = _unknown(finders[side], rows.column(names[side]), row)
                     raise InputError(f"{rows.place(names[side], row)}: {words}")
                 self.skipped[table.relation] = self.skipped.get(table.relation, 0) + int(wrong.sum())
+            if table.labels:
+                labelled.add(rows, (ends[0], ends[1]), ~wrong)
+            if wrong.any():
                 ends, weights = [end[~wrong] for end in ends], [weight[~wrong] for weight in weights]
             yield (*ends, *weights)
+        if table.labels:
+            self.labelled[table.place] = labelled
         if rounded:
             log.info(f"{table.place}: column {table.weight!r}: whole numbers that float32 rounds: {rounded:,}")
         for name, node_type, (given, ids) in sorted(others):

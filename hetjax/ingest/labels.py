@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,15 @@ from tqdm import tqdm
 from hetjax.casts.column import is_text, is_time, joined, kind_of
 from hetjax.casts.ids import node_ids, normal
 from hetjax.casts.labels import CLASS_NUMBER, class_names, encoded
+from hetjax.casts.rows import as_matrix
 from hetjax.casts.words import MISSING, Missing
 from hetjax.datasets.splits import Split, divide
+from hetjax.graph.arrow import to_numpy
 from hetjax.graph.columns import SPLITS, UNLABELLED
 from hetjax.graph.names import Ids
 from hetjax.ingest import parquet, tables
 from hetjax.ingest.declared import Format, Label, Pattern
-from hetjax.ingest.finder import Finder
+from hetjax.ingest.finder import Finder, check_lengths
 from hetjax.system.errors import InputError, reading, short
 from hetjax.system.files import read_bytes
 from hetjax.system.logs import log
@@ -34,10 +36,29 @@ NUMBER = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 DATE = re.compile(r"[0-9]{4}(-[0-9]{2}(-[0-9]{2}([ T][0-9:.]+Z?)?)?)?")  # a year first, and parts of a date after it
 
 
-def encode(chunks: list[pa.Array], label: Label, explicit: bool = False) -> tuple[np.ndarray, Ids | None, list[str]]:
-    """Return class numbers int32 `[nodes]`, -1 where there is no label; the classes' names; and what is kept of them for later data.
+def kept(rows: tables.Rows, label: Label) -> dict[str, pa.Array]:
+    """Return what is kept of some rows of a table: the labels, numbers as float64 with NaN, and what splits them; by column.
 
-    Whole numbers from 0, of which at most half are left out, are class numbers. Other values are names, in their order; a line
+    Raises:
+      InputError: a number that is none, or a text that is too long.
+    """
+    values = {}
+    for name, kind in label.kinds.items():
+        column, place = rows.column(name), partial(rows.place, name)
+        if kind == "number":
+            numbers = as_matrix(column, place, missing=True)
+            if numbers.shape[1] != 1:
+                raise InputError(f"{place()}: lists of {numbers.shape[1]} numbers, and a label is one")
+            column = pa.array(numbers[:, 0])
+        check_lengths(column, place, "labels, and what splits them,")
+        values[name] = column
+    return values
+
+
+def encode(chunks: list[pa.Array], label: Label, explicit: bool = False) -> tuple[np.ndarray, Ids | None, list[str]]:
+    """Return class numbers int32 `[rows]`, -1 where there is no label; the classes' names; and what is kept of them for later data.
+
+    Numbers to predict are float32 `[rows]`, NaN where one is missing, of one class. Whole numbers from 0, of which at most half are left out, are class numbers. Other values are names, in their order; a line
     says so of whole numbers. What is missing, and -1, is no label.
 
     Args:
@@ -47,6 +68,11 @@ def encode(chunks: list[pa.Array], label: Label, explicit: bool = False) -> tupl
       InputError: there is no label; one of a class that `classes` does not have; or values that can be no classes.
     """
     place = f"{label.place}: column {label.column!r}"
+    if label.numeric:
+        values = to_numpy(joined(chunks, pa.float64()), math.nan)
+        if (large := np.abs(values) > np.finfo(np.float32).max).any():
+            raise InputError(f"{place}: {values[np.argmax(large)]} of row {np.argmax(large) + 1} is no float32")
+        return values.astype(np.float32), None, ["0"]
     missing = Missing(() if explicit else MISSING - set(label.classes))
     names = [missing.read(c) if is_text(c.type) else class_names(c, place, ()) for c in chunks]
     missing.say(place)
@@ -62,23 +88,25 @@ def encode(chunks: list[pa.Array], label: Label, explicit: bool = False) -> tupl
     return numbers, None if plain else ids, classes
 
 
-def none(nodes: int) -> tuple[np.ndarray, None, list[str]]:
-    """Return what `encode` does, of nodes without labels. The class is one, as a graph has at least one."""
-    return np.full(nodes, UNLABELLED, np.int32), None, ["0"]
+def none(nodes: int) -> np.ndarray:
+    """Return the labels of nodes of which none is known."""
+    return np.full(nodes, UNLABELLED, np.int32)
 
 
 def split(
-    label: Label | None, labels: np.ndarray, column: list[pa.Array], finder: Finder, seed: int
+    label: Label, labels: np.ndarray, column: list[pa.Array], read: Callable[[Path], np.ndarray], seed: int
 ) -> dict[str, np.ndarray]:
-    """Return node numbers per split: from files, by ranges of a column, or by shares; none without labels.
+    """Return numbers of rows per split: from files, by ranges of a column, or by shares.
+
+    Args:
+      read: gives the rows that a file names.
 
     Raises:
-      InputError: an id of a file that is no node's.
+      InputError: a file names no row.
     """
-    if label is None:
-        return {}
     if label.files:
-        return {name: _from_files(label, FILES[name], finder) for name in SPLITS if FILES[name] in label.files}
+        given = {name: tables.paths(label.files[FILES[name]]) for name in SPLITS if FILES[name] in label.files}
+        return {name: np.concatenate([read(file) for file in files]) for name, files in given.items()}
     if label.by:
         return _by_range(label, labels, column)
     return divide(labels, Split("random", seed, label.shares), {}, label.place)
@@ -89,7 +117,9 @@ def _by_range(label: Label, labels: np.ndarray, column: list[pa.Array]) -> dict[
     assert label.by is not None
     place = f"{label.place}.split_by: column {label.by[0]!r}"
     values, ends = _comparable(joined(column, pa.large_string()), label.by[1], place)
-    usable = (labels != UNLABELLED) & values.is_valid().to_numpy(zero_copy_only=False)
+    usable = ((labels == labels) if label.numeric else (labels != UNLABELLED)) & values.is_valid().to_numpy(
+        zero_copy_only=False
+    )
     late = [pc.greater_equal(values, end).fill_null(False).to_numpy(zero_copy_only=False) for end in ends]
     chosen = usable & ~late[0], usable & late[0] & ~late[1], usable & late[1]
     return {name: np.flatnonzero(mask) for name, mask in zip(SPLITS, chosen)}
@@ -147,20 +177,22 @@ def _is_numeral(text: str) -> bool:
     return bool(NUMBER.fullmatch(text)) and math.isfinite(float(text))
 
 
-def _from_files(label: Label, name: str, finder: Finder) -> np.ndarray:
-    found = []
-    for file in tables.paths(label.files[name]):
-        given = _ids(file, label.files_column)
-        ids = normal([node_ids(given, partial(_entry, file))])
-        numbers = finder.find(ids, str(file))
-        if (numbers < 0).any():
-            row = int(np.argmax(numbers < 0))
-            raise InputError(f"{file}: entry {row + 1}: {finder.unknown(ids, row)}")
-        found.append(numbers)
-    return np.concatenate(found)
+def of_file(file: Path, label: Label, finder: Finder) -> np.ndarray:
+    """Return the numbers of the nodes whose ids are in a file: parquet, a JSON list, or a line each.
+
+    Raises:
+      InputError: an id that is no node's.
+    """
+    given = _ids(file, label.files_columns[0] if label.files_columns else "")
+    ids = normal([node_ids(given, partial(entry, file))])
+    numbers = finder.find(ids, str(file))
+    if (numbers < 0).any():
+        row = int(np.argmax(numbers < 0))
+        raise InputError(f"{file}: entry {row + 1}: {finder.unknown(ids, row)}")
+    return numbers
 
 
-def _entry(file: Path, row: int | None = None) -> str:
+def entry(file: Path, row: int | None = None) -> str:
     """Return the beginning of an error about an id in a file of ids."""
     return f"{file}" if row is None else f"{file}: entry {row + 1}"
 
@@ -170,10 +202,7 @@ def _ids(file: Path, column: str) -> pa.Array:
     with reading(file):
         if file.suffix == ".parquet":
             form, name = Format("parquet"), column or parquet.first(file)
-            pattern = Pattern(file.parent, file.name)
-            with tqdm(disable=True) as bar:
-                parts = [rows.column(name) for rows in tables.rows([pattern], form, {name: "text"}, bar)]
-            return joined(parts, pa.int64())
+            return columns_of(Pattern(file.parent, file.name), form, [name])[0]
         text = read_bytes(file, LARGEST).decode("utf-8-sig")
         given = (
             json.loads(text)
@@ -186,6 +215,16 @@ def _ids(file: Path, column: str) -> pa.Array:
                     f"{file}: entry {number}: {short(repr(one), 80)}, and should be a whole number or a text"
                 )
         return pa.array([str(one) for one in given], pa.large_string())
+
+
+def columns_of(pattern: Pattern, form: Format, names: Sequence[str]) -> list[pa.Array]:
+    """Return columns of ids of a file."""
+    parts: dict[str, list[pa.Array]] = {name: [] for name in names}
+    with tqdm(disable=True) as bar:
+        for rows in tables.rows([pattern], form, dict.fromkeys(names, "text"), bar):
+            for name in names:
+                parts[name].append(rows.column(name))
+    return [joined(chunks, pa.int64()) for chunks in parts.values()]
 
 
 def _line(line: str) -> Any:

@@ -18,7 +18,7 @@ from hetjax.casts.words import MISSING, Missing
 from hetjax.graph.arrow import to_arrow
 from hetjax.graph.names import distinct
 from hetjax.graph.schema import MOST_NODES
-from hetjax.ingest import diagnosis, tables, transforms
+from hetjax.ingest import diagnosis, labels, tables, transforms
 from hetjax.ingest.declared import Feature, NodeTable
 from hetjax.ingest.finder import Finder, check_lengths
 from hetjax.ingest.transforms import Transform
@@ -52,7 +52,7 @@ class Nodes:
       count: how many nodes there are.
       ids: the users', int64 or large_string `[count]`; None: nodes are numbered by their rows.
       columns: what becomes features.
-      label, split: the values of these columns, by node.
+      labels: the values of labels and of what splits them, by node; by the label's place and the column.
       orders: the nodes of a table's rows, int32 `[count]`, by the table's place; a table that is absent has them in their order.
     """
 
@@ -60,8 +60,7 @@ class Nodes:
     count: int
     ids: pa.Array | None
     columns: list[Column]
-    label: list[pa.Array]
-    split: list[pa.Array]
+    labels: dict[tuple[str, str], list[pa.Array]]
     orders: dict[str, np.ndarray]
 
     @cached_property
@@ -76,8 +75,7 @@ class _Read(NamedTuple):
     rows: int
     ids: list[pa.Array]
     starts: list[tuple[Path, int]]
-    label: list[pa.Array]
-    split: list[pa.Array]
+    labels: dict[tuple[str, str], list[pa.Array]]
 
 
 def read(node_type: str, given: Sequence[NodeTable], bar: tqdm) -> Nodes:
@@ -106,24 +104,21 @@ def read(node_type: str, given: Sequence[NodeTable], bar: tqdm) -> Nodes:
     if values is not None:
         _check_distinct(values, parts[0], node_type)
     columns = [column for part in parts for column in part.columns]
-    nodes = Nodes(node_type, count, values, columns, [], [], {})
+    nodes = Nodes(node_type, count, values, columns, {}, {})
     for table, part in zip(given, parts):
-        label, split = part.label, part.split
+        found = part.labels
         if keyed and part is not parts[0]:
             nodes.orders[table.place] = order = _order(nodes, table, part)
             rows = np.empty(count, np.int64)
             rows[order] = np.arange(count)
-            label, split = (
-                [joined(chunks, pa.null()).take(to_arrow(rows))] if chunks else [] for chunks in (label, split)
-            )
-        nodes.label.extend(label)
-        nodes.split.extend(split)
+            found = {key: [joined(chunks, pa.null()).take(to_arrow(rows))] for key, chunks in found.items()}
+        nodes.labels.update(found)
     return nodes
 
 
 def _read_table(table: NodeTable, bar: tqdm) -> _Read:
     columns = _columns(table)
-    content, count, dated = _Read(columns, 0, [], [], [], []), 0, set[str]()
+    content, count, dated = _Read(columns, 0, [], [], {}), 0, set[str]()
     for rows in tables.rows(table.files, table.format, _kinds(table, columns), bar):
         for column in columns:
             values = column.values(rows)
@@ -135,14 +130,9 @@ def _read_table(table: NodeTable, bar: tqdm) -> _Read:
             content.ids.append(node_ids(rows.column(table.id_column), place))
             check_lengths(content.ids[-1], place, "ids")
             content.starts.append((rows.file, rows.first))
-        if table.label:
-            for name, chunks in (
-                (table.label.column, content.label),
-                (table.label.by and table.label.by[0], content.split),
-            ):
-                if name:
-                    check_lengths(rows.column(name), partial(rows.place, name), "labels, and what splits them,")
-                    chunks.append(rows.column(name))
+        for label in table.labels:
+            for name, values in labels.kept(rows, label).items():
+                content.labels.setdefault((label.place, name), []).append(values)
         count += rows.batch.num_rows
     for name in sorted(dated):
         log.info(f"{table.place}: column {name!r}: dates are read as days since 1970-01-01")
@@ -185,11 +175,14 @@ def _order(nodes: Nodes, table: NodeTable, part: _Read) -> np.ndarray:
 def _kinds(table: NodeTable, columns: Sequence[Column]) -> dict[str, str]:
     """Return the columns that are read, each as a text or a number; one that is wanted as both is an error."""
     texts = [table.id_column] if table.id_column else []
-    texts += [table.label.column] if table.label else []
     kinds = dict.fromkeys(texts, "text")
-    if table.label and table.label.by and table.label.by[0] not in kinds:  # numbers and dates are compared as such
-        name = table.label.by[0]
-        kinds[name] = next((column.kind for column in columns if column.name == name), "text")
+    for label in table.labels:
+        for name, kind in label.kinds.items():
+            split_alone = label.by and name == label.by[0] and name != label.column
+            of_feature = next((column.kind for column in columns if column.name == name), kind)
+            kind = of_feature if split_alone else kind  # numbers and dates are compared as such
+            if kinds.setdefault(name, kind) != kind and not split_alone and table.format.name == "csv":
+                raise InputError(f"{table.place}: column {name!r} is read as {kinds[name]}, and as {kind}")
     for column in columns:
         if kinds.setdefault(column.name, column.kind) != column.kind and table.format.name == "csv":
             raise InputError(
