@@ -67,6 +67,24 @@ def test_lists_by_hand(tmp_path):
     assert [relation.name for relation in graph.relations] == ["interacts", "rev_interacts"]
 
 
+def test_entities_with_types(tmp_path):
+    write(tmp_path, "Ann knows Bob\nAnn likes tea\n", test="Bob likes tea\ntea likes Ann\n")
+    (tmp_path / "types.tsv").write_text("Ann\tperson\ntea\tdrink\nBob\tperson\nEve\tperson\n")
+    graph = triples.read(tmp_path, Options(types="types.tsv"))
+    assert graph.schema.nodes == {"person": 2, "drink": 1}
+    assert named(graph, "person-likes-drink", "train") == [("Ann", "tea")]
+    assert named(graph, "person-likes-drink", "test") == [("Bob", "tea")]
+    assert named(graph, "drink-likes-person", "test") == [("tea", "Ann")]  # without an edge
+    (tmp_path / "types.tsv").write_text("Ann\tperson\nBob\tperson\n")
+    with pytest.raises(InputError, match="train.txt: line 2: 'tea' is not among the 2 of types.tsv"):
+        triples.read(tmp_path, Options(types="types.tsv"))
+    (tmp_path / "types.tsv").write_text("Ann\tperson\nAnn\tdrink\n")
+    with pytest.raises(InputError, match="types.tsv: line 2: 'Ann' was there before, of type 'person'"):
+        triples.read(tmp_path, Options(types="types.tsv"))
+    with pytest.raises(InputError, match="triples.types is x, and triples.form lists has the types user and item"):
+        triples.read(tmp_path, Options(types="x", form="lists"))
+
+
 def test_a_graph_of_triples_is_stored(tmp_path):
     graph = triples.read(write(tmp_path, valid="Cem\tlikes\tAnn"))
     store.save(graph, tmp_path / "store")

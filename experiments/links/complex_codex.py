@@ -137,16 +137,9 @@ def main() -> None:
                 break
     assert best is not None, "no epoch was evaluated"
     test = evaluate(best[2], made, splits["test"], sides, relations)
-    settings = {name: value for name, value in vars(given).items() if name not in ("data", "out")}
     minutes = round((time.perf_counter() - began) / 60, 1)
-    result = {
-        "best_epoch": best[0],
-        "epochs": epoch,
-        "minutes": minutes,
-        "validation": best[1],
-        "test": test,
-        **settings,
-    }
+    found = {"best_epoch": best[0], "last_epoch": epoch, "minutes": minutes, "validation": best[1], "test": test}
+    result = found | {name: value for name, value in vars(given).items() if name not in ("data", "out")}
     print(json.dumps(result, indent=1))
     if given.out:
         Path(given.out).parent.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,8 @@ class Options:
 
     form: Literal["triples", "lists"] = "triples"
     """triples: a line has head, relation and tail; lists: a line has a user and then items, as LightGCN's files have them"""
+    types: str = ""
+    """triples: a file of the folder whose lines have an entity and its node type between tabs; empty: all are of the type entity"""
     reverse: bool = True
     """add the reverse of every relation"""
     unseen: Literal["keep", "refuse"] = "keep"
