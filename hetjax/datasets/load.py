@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hetjax.datasets import edges, hgb, npy_tree, npz, rdf, signs, synthetic
+from hetjax.datasets import edges, hgb, npy_tree, npz, rdf, signs, synthetic, triples
 from hetjax.datasets.declared.arrays import Arrays
 from hetjax.datasets.homogeneous import Options
 from hetjax.datasets.splits import Split
@@ -180,6 +180,8 @@ def _read(data: Data) -> HetGraph:
             return npy_tree.mag240m(path, options.reverse)
         if data.format == "igb":
             return npy_tree.igb(path, options.labels, options.reverse)
+        if data.format == "triples":
+            return triples.read(path, options)
         if data.format in ("npz", "edges"):
             return (npz if data.format == "npz" else edges).read(path, _homogeneous(data, options))
         return rdf.read(path, **vars(options))

@@ -4,7 +4,7 @@ import os
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from hetjax.datasets import edges
+from hetjax.datasets import edges, triples
 from hetjax.graph import store
 from hetjax.system.errors import InputError, reading
 
@@ -16,6 +16,7 @@ SIGNS = {
     "ogb": ("raw",),
     "mag240m": ("processed",),
     "igb": ("processed",),
+    "triples": tuple(f"train{ending}" for ending in triples.ENDINGS),
     "store": (store.SCHEMA,),
 }
 

@@ -43,7 +43,9 @@ MOST_FLOAT = 3.4e38  # about the largest number in float32, in which a model is 
 class SharedData:
     """Data: where the graph comes from."""
 
-    format: Literal["rdf", "hgb", "npz", "edges", "ogb", "mag240m", "igb", "store", "synthetic"] = "synthetic"
+    format: Literal["rdf", "hgb", "npz", "edges", "ogb", "mag240m", "igb", "triples", "store", "synthetic"] = (
+        "synthetic"
+    )
     """the format that the graph is read from; store: hetjax's own; synthetic: a generated graph, nothing is read; of each other one, and its section of options, docs/data.md tells"""
     path: str = ""
     """the folder to read (hgb: or a zip file; npz: or the file); a relative path starts in the folder that the environment variable HETJAX_DATA names, and without it in the current one"""

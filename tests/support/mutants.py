@@ -137,6 +137,7 @@ def plant(seeds: Path) -> None:
     """Write valid inputs of every kind but those that a command makes (`plan`, `cut`, `run`)."""
     texts = {"rdf/g.nt": TRIPLES, "rdf/trainingSet.tsv": TRAINING, "rdf/testSet.tsv": TEST}
     texts |= {f"hgb/{name}": text for name, text in FILES.items()}
+    texts |= {"triples/train.txt": "a\tr\tb\nb\tq\tc\n", "triples/test.txt": "a\tq\tb\n"}
     config = {"model": {"hidden": 8, "layers": 2}, "sampling": {"fanout": [3, 2]}, "train": {"learning_rate": 1e-3}}
     texts["yaml/config.yaml"] = yaml.safe_dump(config)
     texts["yaml/paths.yaml"] = yaml.safe_dump([[["author", "writes", "paper"], ["author", "knows", "author"]]])
@@ -521,6 +522,7 @@ KINDS = {
     "plan": _plan,
     "cut": _plan,
     "run": _run,
+    "triples": _convert("triples"),
 }
 
 

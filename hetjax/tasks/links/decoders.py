@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from hetjax.tasks.links.scores import score_of
-from hetjax.tasks.links.similarity import AT_ONCE
+from hetjax.tasks.links.similarity import in_blocks
 
 
 def _phases(key: jax.Array, shape: Sequence[int]) -> jax.Array:
@@ -95,10 +95,7 @@ class MLP(nn.Module):
         return (nn.relu(hidden) @ self.weights)[..., 0] + self.bias
 
     def _all(self, known: jax.Array, candidates: jax.Array) -> jax.Array:
-        rows = max(1, AT_ONCE // max(1, candidates.size))
-        return jax.lax.map(
-            lambda row: self._score(row[None, :] + candidates), known, batch_size=min(rows, max(1, len(known)))
-        )
+        return in_blocks(lambda queries, keys: self._score(queries + keys))(known, candidates)
 
 
 class DenseBiDecoder(nn.Module):
