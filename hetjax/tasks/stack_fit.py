@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import scipy  # which imports its parts when they are first used
 
 from hetjax.tasks import baselines
 from hetjax.tasks.folds import Score, folds, scored_by, standard_error
-from hetjax.tasks.logistic import loss_of
 from hetjax.tasks.metrics import HALF, best_threshold
-from hetjax.tasks.stacking import MODEL, Stacked, log_probabilities
+from hetjax.tasks.stacking import MODEL, Stacked
+from hetjax.tasks.weigh import fitted, log_probabilities
 
-LOOSE = 0.1  # of the penalty on `a`: that on `b` is 1
 FEWEST = 10  # validation nodes that anything is learned of
 MOST = 2**22  # numbers of all logits that it is learned of
 NOISE = 1.0  # standard errors by which a stack is to be better than the model alone
@@ -78,12 +76,9 @@ class Nodes:
     def fitted(self, how: Candidate, ids: np.ndarray) -> Stacked:
         """Return the stack of a candidate that is best on some of the nodes, without what baselines learned."""
         labels, parts = self.labels[ids], {name: self.members[name][ids] for name in how.names}
-        several, classes = labels.ndim == 2, self.members[MODEL].shape[1]
-        weights, bias = np.ones(1), np.zeros(classes)
-        if len(parts) > 1:
-            y = labels.astype(np.float64) if several else np.eye(classes)[labels]
-            stack = np.stack(list(parts.values()))
-            weights, bias = _fit(stack, y, several, of_nodes(y, several, how.class_weights), how.shift)
+        weights, bias = np.ones(1), np.zeros(self.members[MODEL].shape[1])
+        if len(parts) > 1 or how.shift:
+            weights, bias = fitted(np.stack(list(parts.values())), labels, how.shift, how.class_weights)
         used = {name: float(a) for name, a in zip(parts, weights) if a > 0}
         stacked = Stacked(used, bias, {})
         threshold = best_threshold(stacked.weighed(parts), labels) if self.cuts else HALF
@@ -156,32 +151,3 @@ def candidates(
 def _gain(score: Score, one: np.ndarray, other: np.ndarray, labels: np.ndarray, ids: np.ndarray) -> float:
     """Return by how much some outputs of the nodes `ids` score better than others."""
     return score(one[ids], labels[ids], HALF) - score(other[ids], labels[ids], HALF)
-
-
-def of_nodes(y: np.ndarray, several: bool, class_weights: Sequence[float]) -> np.ndarray | None:
-    """Return the factors of each node's and class's loss, `[nodes, classes]`, with mean 1; None: nothing."""
-    if not len(class_weights):
-        return None
-    weights = np.zeros((1, y.shape[1]))
-    weights[0, : len(class_weights)] = class_weights
-    factors = np.broadcast_to(weights if several else y @ weights.T, y.shape)
-    return factors / factors.mean()
-
-
-def _fit(
-    stack: np.ndarray, y: np.ndarray, several: bool, factors: np.ndarray | None, shift: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Fit `a` `[stack]` and `b` `[classes]` to log-probabilities `[stack, nodes, classes]`; half the squares of `a - (1, 0, ...)` and of `b` are added to the loss."""
-    count, _, classes = stack.shape
-    alone = np.eye(count)[0]
-
-    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        a, b = flat[:count], flat[count:]
-        value, off = loss_of(np.tensordot(a, stack, 1) + b[None], y, several, factors)
-        gradient = [np.einsum("knc,nc->k", stack, off) + LOOSE * (a - alone), off.sum(axis=0) + b]
-        return value + (LOOSE * np.sum((a - alone) ** 2) + np.sum(b**2)) / 2, np.concatenate(gradient)
-
-    bounds = [(0, None)] * count + [(None, None) if shift else (0, 0)] * classes
-    start = np.concatenate([alone, np.zeros(classes)])
-    found = scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
-    return found[:count], found[count:]

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy  # which imports its parts when they are first used
 
 from hetjax.datasets.npz import Archive
 from hetjax.graph.hetgraph import HetGraph
@@ -20,12 +19,12 @@ from hetjax.system import durable
 from hetjax.system.errors import InputError, reading, short
 from hetjax.tasks import baselines
 from hetjax.tasks.metrics import HALF
+from hetjax.tasks.weigh import log_probabilities
 
 FILE = "stacking.npz"
 MODEL = "model"
 WEIGHED = "weighed"  # the array of the names of what has a weight
 MOST_WEIGHT, LARGEST = 1e6, 1e30  # of weights and the bias, and of what logistic regression learned
-LEAST = 0.003  # over the number of classes: of a probability that has a logarithm
 AT_ONCE = 2**20  # logits that are weighed at a time
 LARGER, REGRESSED, WALKED = baselines.NAMES
 
@@ -56,7 +55,7 @@ class Stacked:
         result = np.empty(logits.shape, np.float32)
         rows = max(1, AT_ONCE // len(self.bias))
         for part in (slice(start, start + rows) for start in range(0, len(logits), rows)):
-            members = {name: logits if name == MODEL else others[name] for name in self.weights}
+            members = {MODEL: logits} | {name: others[name] for name in self.weights if name != MODEL}
             result[part] = self.weighed({name: log_probabilities(x[part], several) for name, x in members.items()})
         return result
 
@@ -96,16 +95,6 @@ class Applied:
     def _walked(self) -> np.ndarray:
         """The logits of label propagation for all nodes, which take as long as those of one."""
         return baselines.again(WALKED, self.stacked.learned[WALKED], self.graph, np.arange(len(self.graph.labels)))
-
-
-def log_probabilities(logits: np.ndarray, several: bool) -> np.ndarray:
-    """Return logarithms of the probabilities, none of them below `LEAST`; with several labels, logarithms of their odds. Float64 `[nodes, classes]`."""
-    wide = logits.astype(np.float64)
-    if several:
-        most = np.log(2 / LEAST - 1)
-        return np.clip(wide, -most, most)
-    share = np.maximum(scipy.special.softmax(wide, axis=1), LEAST / logits.shape[1])
-    return np.log(share / share.sum(axis=1, keepdims=True))
 
 
 def save(stacked: Stacked, folder: Path) -> None:
@@ -154,7 +143,7 @@ def saved(folder: Path, classes: int, graph: HetGraph | None = None) -> Stacked 
     if REGRESSED in weights:
         learned[REGRESSED] = _regression(archive, classes, graph)
     if WALKED in weights:
-        learned[WALKED] = {"relations": _relations(archive, graph)}
+        learned[WALKED] = _propagation(archive, classes, graph)
     return Stacked(weights, bias, learned, threshold)
 
 
@@ -181,7 +170,15 @@ def _regression(archive: Archive, classes: int, graph: HetGraph | None) -> Mappi
     kernel = _finite(archive, f"{REGRESSED}.kernel", (width, classes), -LARGEST, LARGEST)
     mean = _finite(archive, f"{REGRESSED}.mean", (len(kernel),), -LARGEST, LARGEST)
     bias = _finite(archive, f"{REGRESSED}.bias", (classes,), -LARGEST, LARGEST)
-    return {"mean": mean, "kernel": kernel, "bias": bias}
+    by_rows = _finite(archive, f"{REGRESSED}.by_rows", (), 0, 1)
+    return {"mean": mean, "kernel": kernel, "bias": bias, "by_rows": by_rows}
+
+
+def _propagation(archive: Archive, classes: int, graph: HetGraph | None) -> Mapping[str, np.ndarray]:
+    """Return the arrays of label propagation: its relations, and what its logits are multiplied by and shifted by."""
+    scale = _finite(archive, f"{WALKED}.scale", (), 0, MOST_WEIGHT)
+    shift = _finite(archive, f"{WALKED}.shift", (classes,), -MOST_WEIGHT, MOST_WEIGHT)
+    return {"relations": _relations(archive, graph), "scale": scale, "shift": shift}
 
 
 def _relations(archive: Archive, graph: HetGraph | None) -> np.ndarray:
