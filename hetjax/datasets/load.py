@@ -28,6 +28,7 @@ class Ahead:
 
     Attributes:
       graph: as it was read, to be taken once; after that it is not kept here. None of a store, which is opened again.
+      plain: as it was read, with the features of the target type alone, for baselines; None of a store.
       baselines: as `hetjax.tasks.baselines.baselines` gives them, if they were looked at.
       normalised: features as `hetjax.graph.inputs.normalised` gives them, of the types that it was done for; to be taken once, too.
     """
@@ -35,6 +36,7 @@ class Ahead:
     def __init__(self, data: Data, graph: HetGraph | None):
         self.data = as_read(data)
         self.graph = graph
+        self.plain: HetGraph | None = None
         self.baselines: Mapping[str, Any] | None = None
         self.normalised: Mapping[str, np.ndarray] = {}
 
@@ -68,7 +70,11 @@ def read_ahead(data: Data, target: str = "") -> tuple[HetGraph, Ahead]:
       InputError: as `load`.
     """
     graph = _read(as_read(data))
-    return _chosen(graph, data, target), Ahead(data, None if data.format == "store" else graph)
+    chosen, ahead = _chosen(graph, data, target), Ahead(data, None if data.format == "store" else graph)
+    if ahead.graph:
+        features = {name: matrix for name, matrix in chosen.features.items() if name == chosen.schema.target}
+        ahead.plain = replace(chosen, features=features)
+    return chosen, ahead
 
 
 def without_metapaths(data: Data) -> Data:

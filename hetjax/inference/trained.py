@@ -59,8 +59,8 @@ class Trained:
         summary = self.summary if (self.path / "summary.json").exists() else {}
         key, label = self._headline()
         words = f"test {label} {_rounded(summary.get(key))}"
-        if alone := (summary.get("stacking") or {}).get("model_alone"):
-            words += f" stacked, {_rounded(alone.get(key))} the model alone"
+        if (stacking := summary.get("stacking") or {}).get("kept"):
+            words += f", stacked {_rounded(stacking.get(key))}"
         return f"Trained({str(self.path)!r}, {words})"
 
     def _headline(self) -> tuple[str, str]:

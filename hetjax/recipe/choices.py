@@ -20,12 +20,13 @@ from hetjax.metapaths.star import of_metapaths
 from hetjax.options import owners
 from hetjax.options.config import Config, Mode
 from hetjax.recipe import few_steps
-from hetjax.recipe.baseline_scores import ENOUGH, BaselineScores, baseline_scores
+from hetjax.recipe.baseline_scores import BaselineScores, baseline_scores
 from hetjax.recipe.compatible import Choice, applied, compatible
 from hetjax.sharding import registry
 from hetjax.system.logs import counted
 from hetjax.tasks import registry as tasks
-from hetjax.tasks import stacking
+from hetjax.tasks import stack_fit
+from hetjax.tasks.folds import ENOUGH
 from hetjax.tasks.ranking import AREAS
 from hetjax.tasks.task import OF_CLASSES, OPTIONS
 
@@ -71,9 +72,7 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
         scores = baseline_scores(
             config,
             graph,
-            given,
             metric[0].value if metric else owners.own(config.task, "node_classification").metric,
-            kinds,
             ahead,
         )
     labels = [] if given & {"data.label_inputs", *DIVIDED} else list(_labels(stats, config, graph, scores))
@@ -127,13 +126,15 @@ def _all(
         layers = len(config.sampling.fanout)
         yield Choice("model.layers", layers, "sampling.fanout has a number for every layer")
     given_back = one_hot and _none_held_out(stats, config, given)
-    if len(graph.splits["validation"]) >= stacking.FEWEST and not given_back:
+    if len(graph.splits["validation"]) >= stack_fit.FEWEST and not given_back:
         if config.data.format in HELD_OUT:
             count = len(graph.splits["validation"])
             why = f"{count:,} training nodes are held out, as validation nodes that choose the epoch"
             share = owners.reader_options(config.data).validation_fraction
             yield Choice(f"{config.data.format}.validation_fraction", share, why)
-        yield Choice("train.stacking", True, "the model is weighed with baselines, which may know what it does not")
+        yield Choice(
+            "train.stacking", True, "the model is weighed with baselines, and stays alone where that does not help"
+        )
     yield Choice(
         "train.on_divergence",
         "back",
@@ -211,12 +212,8 @@ def _labels(stats: Statistics, config: Config, graph: HetGraph, scores: Baseline
     ):
         return  # labels are metapaths there; or relations to them would be none that the model aggregates over
     if scores is None:
-        count = len(graph.splits["validation"])
-        few = (
-            f"{count} validation nodes are too few ({ENOUGH} may be enough)"
-            if count
-            else "there are no validation nodes"
-        )
+        count = len(graph.splits["validation"]) + len(graph.splits["train"])
+        few = f"{count} training and validation nodes are too few ({ENOUGH} may be enough)"
         why = f"{few} to tell whether labels of neighbours say more than features"
         yield Choice("data.label_inputs", False, why)
         return

@@ -65,11 +65,11 @@ def regressions(rows: np.ndarray, y: np.ndarray, multilabel: bool, scaling: str 
       y: whether nodes have each class, `[nodes, classes]`.
       scaling: one of `SCALINGS`.
     """
-    sparse = np.count_nonzero(rows) <= FEW * rows.size
+    sparse = bool(np.count_nonzero(rows) <= FEW * rows.size)
     used = divided(rows) if scaling == "rows" else rows
     mean, scale = _scale(used, scaling == "columns", sparse)
     x = scipy.sparse.csr_matrix(used).multiply(scale).tocsr() if sparse else (used - mean) * scale
-    basis, by_rows = _basis(x), np.float64(scaling == "rows")
+    basis, by_rows = _basis(x), np.array(float(scaling == "rows"))
     inner = x if basis is None else x @ basis
     tried, weights = [], np.zeros((inner.shape[1] + 1, y.shape[1]))
     for penalty in PENALTIES:

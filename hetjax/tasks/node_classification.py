@@ -18,7 +18,7 @@ from hetjax.options import owners
 from hetjax.options.config import Config
 from hetjax.system.arrays import Array
 from hetjax.system.errors import InputError, nearest
-from hetjax.tasks import baselines, class_report, stacking
+from hetjax.tasks import baselines, class_report, stack_fit
 from hetjax.tasks.baselines import measured
 from hetjax.tasks.declared.node_classification import Options, named_weights
 from hetjax.tasks.heads import LinearHead, PlainHead
@@ -121,10 +121,9 @@ class NodeClassification(Task):
     def compared(self, baselines: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         return measured(baselines, self, self.compared_by)
 
-    def stacked(self, outputs: np.ndarray, baselines: Mapping[str, Any]) -> stacking.Stacked | None:
-        return stacking.fitted(
-            outputs, baselines, self.labels[self.splits["validation"]], self.picks_threshold, self.class_weights
-        )
+    def stacked(self, outputs: np.ndarray, baselines: Mapping[str, Any]) -> stack_fit.Tried | None:
+        labels = self.labels[self.splits["validation"]]
+        return stack_fit.tried(outputs, baselines, labels, self.metric, self.picks_threshold, self.class_weights)
 
     def predictions(
         self, outputs: np.ndarray, names: Names, chosen: Mapping[str, float], **more: Any

@@ -92,5 +92,5 @@ def _cross_validated(graph: HetGraph, metric: str, pool: np.ndarray) -> tuple[st
             for k, one in enumerate(regressions(features[outside], _y(graph, outside), graph.multilabel, scaling)):
                 logits[number, k, parts == fold] = one.logits(features, inside)
     scores = np.array([[score(x, graph.labels[pool], 0.5) for x in of_scaling] for of_scaling in logits])
-    number, k = np.unravel_index(scores.argmax(), scores.shape)
-    return scalings[number], int(k), float(scores[number, k])
+    number, k = divmod(int(scores.argmax()), len(PENALTIES))
+    return scalings[number], k, float(scores[number, k])

@@ -97,8 +97,11 @@ class Applied:
         return baselines.again(WALKED, self.stacked.learned[WALKED], self.graph, np.arange(len(self.graph.labels)))
 
 
-def save(stacked: Stacked, folder: Path) -> None:
-    """Write the stack beside a run, whole or not at all."""
+def save(stacked: Stacked | None, folder: Path) -> None:
+    """Write the stack beside a run, whole or not at all; None: there is none, and the file of another is deleted."""
+    if stacked is None:
+        (folder / FILE).unlink(missing_ok=True)
+        return
     arrays: dict[str, Any] = {name: np.float64(weight) for name, weight in stacked.weights.items()}
     for name, learned in stacked.learned.items():
         arrays |= {f"{name}.{key}": array for key, array in learned.items()}

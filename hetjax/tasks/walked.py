@@ -47,13 +47,9 @@ def walk(graph: HetGraph, metric: str) -> Baseline | str:
             tried.append((relations, f"along {name}{words}; chosen by {judged}", shift, logits))
             scores.append(score)
     best = best_of(scores)
-    relations, how, (scale, shift), logits = tried[best]
-    learned = {
-        "relations": np.array(relations, str).reshape(-1, 3),
-        "scale": np.float64(scale),
-        "shift": shift,
-    }
-    return Baseline(of_splits(graph, _shifted(logits, (scale, shift), graph.multilabel)), how, learned, scores[best])
+    relations, how, shift, logits = tried[best]
+    learned = {"relations": np.array(relations, str).reshape(-1, 3), "scale": np.array(shift[0]), "shift": shift[1]}
+    return Baseline(of_splits(graph, _shifted(logits, shift, graph.multilabel)), how, learned, scores[best])
 
 
 def again(learned: Mapping[str, np.ndarray], graph: HetGraph, ids: np.ndarray) -> np.ndarray:
@@ -101,8 +97,8 @@ def _validated(graph: HetGraph, metric: str, logits: np.ndarray) -> Iterator[tup
     log, parts = log_probabilities(logits, several)[None], folds(len(ids))
     outputs = np.empty(logits.shape)
     for fold in range(FOLDS):
-        (scale,), shift = fitted(log[:, parts != fold], labels[parts != fold], True)
-        outputs[parts == fold] = scale * log[0, parts == fold] + shift
+        (scale,), added = fitted(log[:, parts != fold], labels[parts != fold], True)
+        outputs[parts == fold] = scale * log[0, parts == fold] + added
     (scale,), added = fitted(log, labels, True)
     yield ", classes shifted", (float(scale), added), score(outputs, labels, HALF)
 

@@ -13,7 +13,7 @@ from hetjax import models
 from hetjax.checkpoints import progress
 from hetjax.checkpoints.checkpoint import Checkpoint, Checkpoints
 from hetjax.checkpoints.progress import Progress
-from hetjax.datasets.load import Ahead, load, without_metapaths
+from hetjax.datasets.load import Ahead, as_read, load
 from hetjax.graph import inputs
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import abstract_graph, in_shape_alone, sizes
@@ -94,7 +94,10 @@ def prepare(
         if partitioning is not None:
             keep_partitioning(partitioning, folder, run_setup.graph)
     known = ahead.baselines if ahead else None
-    compared = baselines_of(config, engine.setup.task, graph, processes) if known is None else known
+    plain = ahead.plain if ahead else None
+    compared = baselines_of(config, engine.setup.task, plain, graph, processes) if known is None else known
+    if ahead:
+        ahead.plain = None  # which nobody needs any more
     graph = replace(
         abstract_graph(sizes(graph), graph.labels, graph.splits), names=graph.names
     )  # the engine has the rest
@@ -146,9 +149,12 @@ def open_graph(config: Config, strategy: Strategy, ahead: Ahead | None = None) -
     return graph
 
 
-def baselines_of(config: Config, task: Task, graph: HetGraph, processes: ProcessGroup) -> baselines.Found:
+def baselines_of(
+    config: Config, task: Task, plain: HetGraph | None, graph: HetGraph, processes: ProcessGroup
+) -> baselines.Found:
     """Return the baselines that the model is compared or stacked with, in process 0, if either is asked for.
 
+    They read features as the files have them, so the graph is read once more where features were normalised and `plain` is not kept.
     The store of a graph that is there in shape alone is opened. Where several processes have parts of it, that is done only if baselines are
     stacked: all processes wait for it.
     """
@@ -158,10 +164,9 @@ def baselines_of(config: Config, task: Task, graph: HetGraph, processes: Process
         if processes.first and outlined and processes.count > 1 and not options.stacking:
             log.info("no baselines: they need the whole graph, and each process has a part of it")
         elif processes.first:
-            again = outlined or config.data.metapath_hops
-            data = replace(without_metapaths(config.data), label_inputs=False)
-            whole = models.folded(config.model.name, load(data, target=config.task.target)) if again else graph
-            found = task.baselines(whole)
+            again = outlined or config.data.metapath_hops or config.data.normalize_features == "auto"
+            whole = plain or (load(as_read(config.data), target=config.task.target) if again else graph)
+            found = task.baselines(models.folded(config.model.name, whole))
     if options.stacking:
         processes.barrier("baselines")
     return found
