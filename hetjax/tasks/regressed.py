@@ -12,10 +12,11 @@ from hetjax.graph import label_propagation
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.tasks.baseline import Baseline, ids_of, of_splits
 from hetjax.tasks.folds import ENOUGH, FOLDS, folds, scored_by
-from hetjax.tasks.logistic import PENALTIES, SCALINGS, Regression, best_of, regressions, same_scaling
+from hetjax.tasks.logistic import SCALINGS, Regression, best_of, regressions, same_scaling
+from hetjax.tasks.metrics import HALF
 
 MOST_VALUES = 10**8  # numbers of features read times classes, at every step of logistic regression
-SCREENED = 10**7  # of those, as many as the scaling is chosen by
+SCREENED = 4 * 10**6  # of those, as many as the scaling is chosen by
 
 
 def logistic(graph: HetGraph, metric: str) -> Baseline | str:
@@ -76,7 +77,7 @@ def _validated(
     for scaling in scalings:
         for one in regressions(features[some], y, graph.multilabel, scaling):
             tried.append((scaling, one))
-            scores.append(score(one.logits(features, ids), graph.labels[ids], 0.5) if len(ids) else None)
+            scores.append(score(one.logits(features, ids), graph.labels[ids], HALF) if len(ids) else None)
     best = best_of(scores)
     return *tried[best], scores[best]
 
@@ -84,13 +85,13 @@ def _validated(
 def _cross_validated(graph: HetGraph, metric: str, pool: np.ndarray) -> tuple[str, int, float]:
     """Return the scaling, and the number of the penalty, that score best on the nodes of a pool, each from a fit without its fold, and the score."""
     features, score, parts = graph.features[graph.schema.target], scored_by(metric), folds(len(pool))
-    scalings = _distinct(features[pool])
-    logits = np.empty((len(scalings), len(PENALTIES), len(pool), graph.schema.classes), np.float32)
+    outputs: dict[tuple[str, int], np.ndarray] = {}
     for fold in range(parts.max() + 1):
         inside, outside = pool[parts == fold], pool[parts != fold]
-        for number, scaling in enumerate(scalings):
-            for k, one in enumerate(regressions(features[outside], _y(graph, outside), graph.multilabel, scaling)):
-                logits[number, k, parts == fold] = one.logits(features, inside)
-    scores = np.array([[score(x, graph.labels[pool], 0.5) for x in of_scaling] for of_scaling in logits])
-    number, k = divmod(int(scores.argmax()), len(PENALTIES))
-    return scalings[number], k, float(scores[number, k])
+        for scaling in _distinct(features[pool]):
+            for number, one in enumerate(regressions(features[outside], _y(graph, outside), graph.multilabel, scaling)):
+                logits = one.logits(features, inside)
+                outputs.setdefault((scaling, number), np.empty((len(pool), logits.shape[1])))[parts == fold] = logits
+    scores = [score(x, graph.labels[pool], HALF) for x in outputs.values()]
+    best = best_of(scores)
+    return *list(outputs)[best], scores[best]
