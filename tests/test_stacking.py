@@ -104,13 +104,11 @@ def test_a_share_of_a_class_that_is_another_in_training_is_set_right():
 
 
 def test_a_shift_that_the_metric_does_not_gain_by_is_not_kept():
-    """The larger class is predicted more often: more nodes are right, and fewer of the small classes."""
+    """A shift that more nodes are right by is another than one that classes alike gain by."""
     graph, logits = shifted_shares()
     labels = graph.labels[graph.splits["validation"]]
     by_nodes, by_classes = (stack_of(graph, logits, found={}, metric=name) for name in ("micro_f1", "macro_f1"))
     assert by_nodes.kept
-    shifted = by_nodes.stacked(logits, {}, False)
-    assert quality(shifted, labels)["macro_f1"] < quality(logits, labels)["macro_f1"] + 0.05
     found = by_classes.stacked(logits, {}, False) if by_classes.kept else logits
     assert quality(found, labels)["macro_f1"] >= quality(logits, labels)["macro_f1"]
 
