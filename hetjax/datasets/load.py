@@ -10,8 +10,9 @@ import numpy as np
 
 from hetjax.datasets import edges, hgb, npy_tree, npz, rdf, signs, synthetic
 from hetjax.datasets.declared.arrays import Arrays
+from hetjax.datasets.declared.held_out import HeldOut
 from hetjax.datasets.homogeneous import Options
-from hetjax.datasets.splits import Split
+from hetjax.datasets.splits import Split, held_out
 from hetjax.graph import checksums, inputs, label_inputs, store
 from hetjax.graph.hetgraph import HetGraph, check, check_labels
 from hetjax.graph.schema import Relation
@@ -115,8 +116,8 @@ def made(
 
 
 def _chosen(graph: HetGraph, data: Data, target: str) -> HetGraph:
-    """Return the graph with the labels that are asked for, without the features that are to be left out."""
-    graph = graph.with_target(target)
+    """Return the graph with the labels that are asked for, without the features that are to be left out, and with validation nodes."""
+    graph = validated(graph.with_target(target), data)
     for name in data.without_features:
         if name not in graph.features:
             raise InputError(
@@ -124,6 +125,17 @@ def _chosen(graph: HetGraph, data: Data, target: str) -> HetGraph:
             )
     features = {name: matrix for name, matrix in graph.features.items() if name not in data.without_features}
     return replace(graph, features=features) if data.without_features else graph
+
+
+def validated(graph: HetGraph, data: Data) -> HetGraph:
+    """Return the graph with training nodes held out for validation, as the options of its reader say, where it has no validation nodes."""
+    options = owners.reader_options(data)
+    drawn = isinstance(options, Arrays) and options.split != "public"  # where the shares are the user's
+    if not isinstance(options, HeldOut) or drawn:
+        return graph
+    if data.format in ("rdf", "hgb"):  # which hold out as they read
+        return replace(graph, held_out=options.validation_fraction > 0)
+    return held_out(graph, options.validation_fraction, options.split_seed)
 
 
 def load_abstract(data: Data, ahead: Ahead | None = None, target: str = "") -> HetGraph:

@@ -44,6 +44,7 @@ class HetGraph:
       names: the users' own ids of the nodes, and the names of the classes, where they are known.
       label_name: the name of the column of labels, without its type.
       columns: other columns of labels by `TYPE.NAME`; `with_target` makes one of them the labels.
+      held_out: whether the validation nodes were training nodes, and were held out when the graph was read.
     """
 
     schema: Schema
@@ -54,6 +55,7 @@ class HetGraph:
     names: Names = field(default_factory=Names)
     label_name: str = LABEL_NAME
     columns: Mapping[str, Column] = field(default_factory=dict)
+    held_out: bool = False
 
     def __post_init__(self):
         for name in ("relations", "features", "splits", "columns"):
@@ -132,6 +134,7 @@ class HetGraph:
             splits=column.splits,
             names=replace(self.names, classes=column.names),
             label_name=name.removeprefix(f"{node_type}."),
+            held_out=False,
             columns={key: one for key, one in self.columns.items() if key != name} | {self.target: self.own_column},
         )
 

@@ -39,7 +39,6 @@ FEW_LABELS = 100  # a class
 SKEWED = 0.3  # share of the smaller of two classes
 WIDEST, NARROWEST, MOST_LEARNED = 64, 8, 2**30  # columns of learnable features, and numbers of them
 DIVIDED = {"raf.plan", "raf.cut", "averaging.folder"}  # which name what a graph has, as it was read
-HELD_OUT = ("rdf", "hgb")  # formats whose files have no validation nodes
 ONE_KIND = ("npz", "edges", "ogb")  # formats whose edges may be read both ways
 OF_BATCHES = {"sampling.fanout", "sampling.batch_size", "train.steps_per_epoch"}  # options of mini-batches alone
 OTHERS = {
@@ -127,7 +126,7 @@ def _all(
         yield Choice("model.layers", layers, "sampling.fanout has a number for every layer")
     given_back = one_hot and _none_held_out(stats, config, given)
     if len(graph.splits["validation"]) >= stack_fit.FEWEST and not given_back:
-        if config.data.format in HELD_OUT:
+        if stats.held_out:
             count = len(graph.splits["validation"])
             why = f"{count:,} training nodes are held out, as validation nodes that choose the epoch"
             share = owners.reader_options(config.data).validation_fraction
@@ -281,7 +280,7 @@ def _none_held_out(stats: Statistics, config: Config, given: Set[str]) -> bool:
     options, task = config.train, owners.own(config.task, "node_classification")
     asked = options.patience or task.metric in AREAS or task.threshold == "validation"
     asked = asked or ("train.stacking" in given and options.stacking)
-    few = stats.seeds < FEW_SEEDS and config.data.format in HELD_OUT
+    few = stats.seeds < FEW_SEEDS and stats.held_out
     return few and not asked and f"{config.data.format}.validation_fraction" not in given
 
 

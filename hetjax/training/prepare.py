@@ -20,6 +20,7 @@ from hetjax.graph.sizes import abstract_graph, in_shape_alone, sizes
 from hetjax.graph.statistics import of_no_node
 from hetjax.inference.warm import Warm, warm_start
 from hetjax.models import precompile
+from hetjax.options import owners
 from hetjax.options.config import Config, Mesh, as_dict, data_path, flat
 from hetjax.partition import Partitioning, read, save
 from hetjax.processes import digests
@@ -190,6 +191,12 @@ def begin(
     types, relations = counted(len(schema.nodes), "type"), counted(len(schema.relations), "relation")
     log.info(f"graph: {nodes} of {types}, {counted(graph.edges, 'edge')} of {relations}; compiling")
     log.info(f"labels of {graph.schema.target}: {graph.own_column.words()}")
+    if graph.held_out and not config.by_graph:  # else the recipe says it
+        count, share = len(graph.splits["validation"]), owners.reader_options(config.data).validation_fraction
+        key = f"{config.data.format}.validation_fraction"
+        log.info(
+            f"{key} {share}: {counted(count, 'training node')} held out, as validation nodes that choose the epoch"
+        )
     if config.data.normalize_features == "none" and not done.lowered and (words := inputs.unscaled(graph)):
         log.info(words)
     devices, cores = len(jax.local_devices()), runtime.cores()
