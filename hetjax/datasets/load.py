@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from hetjax.datasets import edges, hgb, npy_tree, npz, rdf, signs, synthetic
 from hetjax.datasets.declared.arrays import Arrays
 from hetjax.datasets.declared.held_out import HeldOut
@@ -31,7 +29,6 @@ class Ahead:
       graph: as it was read, to be taken once; after that it is not kept here. None of a store, which is opened again.
       plain: as it was read, with the features of the target type alone, for baselines; None of a store.
       baselines: as `hetjax.tasks.baselines.baselines` gives them, if they were looked at.
-      normalised: features as `hetjax.graph.inputs.normalised` gives them, of the types that it was done for; to be taken once, too.
     """
 
     def __init__(self, data: Data, graph: HetGraph | None):
@@ -39,13 +36,14 @@ class Ahead:
         self.graph = graph
         self.plain: HetGraph | None = None
         self.baselines: Mapping[str, Any] | None = None
-        self.normalised: Mapping[str, np.ndarray] = {}
 
-    def take(self, data: Data) -> tuple[HetGraph | None, Mapping[str, np.ndarray]]:
-        """Return the graph and its normalised features, if it is that of the same files, read alike."""
-        taken = self.graph, self.normalised
-        self.graph, self.normalised = None, {}
-        return taken if self.data == as_read(data) else (None, {})
+    def take(self, data: Data) -> HetGraph | None:
+        """Return the graph, if it is that of the same files, read alike."""
+        taken, alike = self.graph, self.data == as_read(data)
+        self.graph = None
+        if not alike:
+            self.plain, self.baselines = None, None
+        return taken if alike else None
 
 
 def load(data: Data, ahead: Ahead | None = None, target: str = "") -> HetGraph:
@@ -57,8 +55,8 @@ def load(data: Data, ahead: Ahead | None = None, target: str = "") -> HetGraph:
     Raises:
       InputError: as the readers do; a type whose features are to be left out has none; or there is no such column.
     """
-    graph, normalised = ahead.take(data) if ahead else (None, {})
-    return made(_chosen(_read(data) if graph is None else graph, data, target), data, normalised=normalised)
+    graph = ahead.take(data) if ahead else None
+    return made(_chosen(_read(data) if graph is None else graph, data, target), data)
 
 
 def read_ahead(data: Data, target: str = "") -> tuple[HetGraph, Ahead]:
@@ -99,17 +97,15 @@ def made(
     data: Data,
     like: HetGraph | None = None,
     features: Collection[str] | None = None,
-    normalised: Mapping[str, np.ndarray] | None = None,
 ) -> HetGraph:
     """Return the graph with what is made of it after it was read, as `data` says.
 
     Args:
       like: the graph that was trained on, if this is another: its statistics and its ways of propagation are used.
       features: of metapaths, the node types whose features are computed; the others have them in shape alone. None: all.
-      normalised: features of some types, as `inputs.normalised` gave them before.
     """
     if data.normalize_features == "auto":
-        graph = inputs.normalised(graph, like, done=normalised)
+        graph = inputs.normalised(graph, like)
     if data.metapath_hops:
         return along_metapaths(graph, data.metapath_hops, data.metapath_label_hops, features, data.metapath_one_hot)
     return label_inputs.with_labels(graph, like) if data.label_inputs else graph
@@ -146,11 +142,12 @@ def load_abstract(data: Data, ahead: Ahead | None = None, target: str = "") -> H
     """
     if data.format != "store":
         return load(data, ahead, target)
-    _, normalised = ahead.take(data) if ahead else (None, {})
+    if ahead:
+        ahead.take(data)
     path = _path(data)
     opened = store.open(path, (), ())
     if makes(data):
-        return made(_chosen(_read(data), data, target), data, features=(), normalised=normalised)
+        return made(_chosen(_read(data), data, target), data, features=())
     graph = abstract_graph(store.describe(path), opened.labels, opened.splits)
     graph = replace(graph, names=opened.names, label_name=opened.label_name, columns=opened.columns)
     check_labels(graph, str(path))
