@@ -232,7 +232,7 @@ def evaluate(
     """
     task, outputs = run.task, run.engine.outputs(run.state, examples)
     if split == "test":
-        outputs = run.outputs = stacked(run, outputs, examples)
+        run.outputs = outputs
     found = None
     if outputs is not None:
         of_split = task.quality(outputs[:count], examples[:count], chosen)
@@ -245,24 +245,23 @@ def evaluate(
 
 
 def stack(run: Run) -> None:
-    """Weight the outputs of the state with those of the baselines, by the validation examples, if that is asked for; process 0 keeps the stack."""
+    """Weight the outputs of the state with those of the baselines, if that is asked for; process 0 keeps the stack where validation says that it helps."""
     examples, started = run.task.examples("validation"), time.perf_counter()
     if run.config.train.stacking and len(examples):
         outputs = run.engine.outputs(run.state, examples)
         if outputs is not None:
-            run.stacked = run.task.stacked(outputs, run.baselines)
-        if run.stacked:
-            stacking.save(run.stacked, run.workdir.path)
+            run.tried = run.task.stacked(outputs, run.baselines)
             run.stacking_seconds = time.perf_counter() - started
+    if run.processes.first:
+        stacking.save(run.stacked, run.workdir.path)
 
 
-def stacked(run: Run, outputs: np.ndarray | None, examples: np.ndarray) -> np.ndarray | None:
-    """Return the outputs of the test examples, or of none of them, as the run predicts them; the quality of the model alone is measured."""
-    if outputs is None or not run.stacked:
-        return outputs
-    run.alone = run.task.quality(outputs, examples, run.task.chosen(run.progress.best or {}))
-    others = baselines.said(run.baselines, "test", len(outputs))
-    return run.stacked(outputs, others, run.graph.multilabel)
+def measure_stack(run: Run, examples: np.ndarray) -> None:
+    """Measure the stack on the test examples, beside the model alone."""
+    if run.stacked and run.outputs is not None:
+        others = baselines.said(run.baselines, "test", len(examples))
+        outputs = run.stacked(run.outputs, others, run.graph.multilabel)
+        run.stack_quality = run.task.quality(outputs, examples, run.stacked.chosen)
 
 
 def finish(run: Run) -> dict:
@@ -277,6 +276,7 @@ def finish(run: Run) -> dict:
     stack(run)
     examples = run.task.examples("test")[: None if run.config.train.test else 0]
     test, _ = evaluate(run, "test", examples, len(examples), run.chosen)
+    measure_stack(run, examples)
     sent = summary.total_traffic(run.processes.all_gather("sent", [list(row) for row in traffic(run.engine)]))
     details = run.engine.details()
     run.engine.close()

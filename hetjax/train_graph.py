@@ -102,7 +102,7 @@ def _config(arguments: list[str]) -> Config:
 def _arguments(options: dict[str, Any]) -> list[str]:
     """Return options as the command line has them."""
     general = {name: section for name, section in SECTIONS.items() if name != "data"}
-    readers = owners.sections(owners.READER)
+    readers = owners.sections(owners.READER).keys() - {"store"}
     own = {name: section for name, section in registry.sections(None).items() if name not in readers}
     groups = [[f"{n}.{key.name}" for n, section in of.items() for key in fields(section)] for of in (general, own)]
     full = [*groups[0], *groups[1]]

@@ -13,8 +13,9 @@ from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.results.results import lines
 from hetjax.system.logs import shown
-from hetjax.tasks import baselines, logistic
-from hetjax.tasks.ranking import areas
+from hetjax.tasks import baselines, logistic, regressed, walked
+from hetjax.tasks.baseline import SPLITS
+from hetjax.tasks.metrics import quality
 from hetjax.train import main
 from tests.support.equivalence import few, homogeneous, several_labels
 from tests.support.graphs import random_graph
@@ -117,7 +118,7 @@ def test_no_test_label_is_read(change):
     poisoned = replace(graph, labels=labels)
     for make in (baselines.larger_class, baselines.logistic, baselines.walk):
         one, two = (make(g, "micro_f1").logits for g in (graph, poisoned))
-        for split in baselines.SPLITS:
+        for split in SPLITS:
             np.testing.assert_array_equal(one[split], two[split])
 
 
@@ -127,6 +128,7 @@ def test_logistic_regression_is_scikit_learns(monkeypatch):
     features = rng.standard_normal((200, 4)).astype(np.float32) + graph.labels[:, None] * [1, 0.5, 0, 0]
     graph = replace(graph, features={"node": features.astype(np.float32)})
     monkeypatch.setattr(logistic, "PENALTIES", (1.0,))
+    monkeypatch.setattr(regressed, "SCALINGS", {"columns": logistic.SCALINGS["columns"]})
     ids = graph.splits["test"]
     logits = baselines.logistic(graph, "micro_f1").logits["test"]
     train = graph.splits["train"]
@@ -152,19 +154,70 @@ def test_of_more_features_than_nodes_only_what_nodes_span_is_learned(monkeypatch
         np.testing.assert_allclose(one.bias, other.bias, atol=2e-3 * max(1, np.abs(other.bias).max()))
 
 
-def test_logistic_regression_chooses_its_penalty_by_the_area_where_that_is_asked_for():
+def scaled(nodes: int, kind: str):
+    """Words that tell the class, of which texts have any number (`rows`), or beside which there is a column of large numbers (`columns`)."""
+    graph, rng = two_kinds(nodes), np.random.default_rng(0)
+    words = rng.poisson(np.where(graph.labels[:, None] == (np.arange(20) % 2), 1.5, 1.0)).astype(np.float32)
+    if kind == "rows":
+        words *= np.exp(rng.uniform(0, 8, (nodes, 1))).astype(np.float32)
+    if kind == "columns":
+        words = np.concatenate([words, 1e4 * rng.standard_normal((nodes, 1))], axis=1).astype(np.float32)
+    return replace(graph, features={"node": words})
+
+
+@pytest.mark.parametrize(("kind", "validation"), [("rows", 200), ("columns", 200), ("columns", 40)])
+def test_logistic_regression_chooses_the_scaling_of_features(kind, validation):
+    graph = scaled(600, kind)
+    ids = np.random.default_rng(1).permutation(600)
+    splits = np.split(ids, [150, 150 + validation])
+    graph = replace(graph, splits=dict(zip(("train", "validation", "test"), map(np.sort, splits))))
+    found = baselines.logistic(graph, "micro_f1")
+    assert logistic.SCALINGS[kind] in found.how
+    assert ("cross-validation over 190 nodes" in found.how) == (validation == 40)
+    test = found.quality(graph, "test", "micro_f1")["micro_f1"]
+    assert found.score == pytest.approx(test, abs=0.1) and test > 0.7
+    again = baselines.again("logistic regression", found.learned, graph, graph.splits["test"])
+    np.testing.assert_array_equal(again, found.logits["test"])
+
+
+def rare_kind(validation: int):
+    """Nodes that cite their own class mostly, of two classes as large as each other among the training nodes alone."""
+    graph, rng = two_kinds(1000), np.random.default_rng(2)
+    one, two = (rng.permutation(np.flatnonzero(graph.labels == kind)) for kind in (0, 1))
+    train = np.concatenate([one[:40], two[:10]])
+    rest = rng.permutation(np.setdiff1d(np.arange(1000), train))
+    source, target = rng.integers(0, 1000, (2, 3000))
+    kept = (graph.labels[source] == graph.labels[target]) | (rng.random(3000) < 0.3)
+    (relation,) = graph.schema.relations
+    splits = {"train": train, "validation": rest[:validation], "test": rest[validation:]}
+    return build(graph.schema, {relation: (source[kept], target[kept])}, {}, graph.labels, splits)
+
+
+@pytest.mark.parametrize("validation", [300, 20])
+def test_label_propagation_chooses_a_shift_of_classes(validation):
+    graph = rare_kind(validation)
+    found = baselines.walk(graph, "macro_f1")
+    plain = {**found.learned, "scale": np.array(1.0), "shift": np.zeros(2)}
+    logits = baselines.again("label propagation", plain, graph, graph.splits["test"])
+    before = quality(logits, graph.labels[graph.splits["test"]])["macro_f1"]
+    after = found.quality(graph, "test", "macro_f1")["macro_f1"]
+    assert ("shifted" in found.how) == bool(found.learned["shift"].any())
+    assert after > before - 0.02 and (validation < 100 or after > before + 0.1)
+    again = baselines.again("label propagation", found.learned, graph, graph.splits["test"])
+    np.testing.assert_array_equal(again, found.logits["test"])
+
+
+def test_logistic_regression_chooses_its_penalty_by_the_area_where_that_is_asked_for(monkeypatch):
     graph, tried = random_graph(5), []
     rng, target = np.random.default_rng(0), graph.schema.target
     features = rng.standard_normal((len(graph.labels), 30)).astype(np.float32)
     graph = replace(graph, features={target: features})
-    ids = graph.splits["validation"]
-    with pytest.MonkeyPatch.context() as patch:
-        for penalty in logistic.PENALTIES:
+    monkeypatch.setattr(regressed, "SCALINGS", {"columns": logistic.SCALINGS["columns"]})
+    for penalty in logistic.PENALTIES:
+        with monkeypatch.context() as patch:
             patch.setattr(logistic, "PENALTIES", (penalty,))
-            logits = baselines.logistic(graph, "roc_auc").logits["validation"]
-            tried.append(areas(logits, graph.labels[ids])["roc_auc"])
-    chosen = areas(baselines.logistic(graph, "roc_auc").logits["validation"], graph.labels[ids])["roc_auc"]
-    assert chosen == pytest.approx(max(tried), abs=0.02) and max(tried) > tried[0] + 0.02
+            tried.append(baselines.logistic(graph, "roc_auc").score)
+    assert baselines.logistic(graph, "roc_auc").score == pytest.approx(max(tried), abs=0.02)
 
 
 def test_a_run_that_does_not_test_has_no_baselines(tmp_path):
@@ -175,12 +228,12 @@ def test_a_run_that_does_not_test_has_no_baselines(tmp_path):
 
 
 def test_what_would_take_long_is_left_out_and_said(monkeypatch):
-    monkeypatch.setattr(baselines, "MOST_EDGE_CLASSES", 10)
-    monkeypatch.setattr(baselines, "MOST_VALUES", 8 * 10)
+    monkeypatch.setattr(walked, "MOST_EDGE_CLASSES", 10)
+    monkeypatch.setattr(regressed, "MOST_VALUES", 8 * 10)
     graph = two_kinds()
     found = baselines.measured(baselines.baselines(graph, "micro_f1"), graph, "micro_f1")
     assert found["label propagation"].keys() == {"how"} and "> 10" in found["label propagation"]["how"]
-    assert found["logistic regression"]["how"].endswith("on 10 of 40 training nodes")
+    assert found["logistic regression"]["how"].count("on 10 of 40 training nodes") == 1
 
 
 def test_a_run_says_where_a_baseline_does_better(tmp_path, capsys):
@@ -198,17 +251,17 @@ def test_a_run_says_where_a_baseline_does_better(tmp_path, capsys):
     assert "baselines, test micro-F1: larger class" in "".join(capsys.readouterr())
     for score, name in enumerate(baselines.NAMES):
         summary["baselines"][name] |= {"micro_f1": 0.4 + 0.1 * score, "how": f"words of {name}"}
-    stacking = {"weights": {"model": 1.0}, "model_alone": {"test_micro_f1": 0.45}}
+    stacking = {"kept": True, "weights": {"model": 1.0}, "metric": "micro_f1", "alone": 0.5, "stacked": 0.6}
+    stacking |= {"standard_error": 0.01, "nodes": 100, "test_micro_f1": 0.55}
     for got, expected in (
         ({"test_micro_f1": 0.7, "stacking": {}}, []),
         ({"test_micro_f1": 0.55}, ["the model, 55.00 %, does worse than label propagation (60.00 %)"]),
         (
-            {"test_micro_f1": 0.7, "stacking": stacking},
-            ["the model alone, 45.00 %, does worse than label propagation (60.00 %) and logistic regression (50.00 %)"],
-        ),
-        (
-            {"test_micro_f1": 0.55, "stacking": stacking},
-            ["the stacked model, 55.00 %, does worse than label propagation (60.00 %)"],
+            {"test_micro_f1": 0.45, "stacking": stacking},
+            [
+                "the model, 45.00 %, does worse than label propagation (60.00 %) and logistic regression (50.00 %)",
+                "the stacked model, 55.00 %, does worse than label propagation (60.00 %)",
+            ],
         ),
     ):
         assert [line for line in lines(summary | got, tmp_path, False) if "does worse" in line] == expected

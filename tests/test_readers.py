@@ -3,15 +3,20 @@
 import gzip
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from hetjax.datasets import hgb, packed, rdf
-from hetjax.datasets.splits import hold_out
+from hetjax.datasets.load import load
+from hetjax.datasets.splits import held_out, hold_out
 from hetjax.datasets.text import LONG, numbers, plain
-from hetjax.graph.schema import Relation
+from hetjax.graph import store
+from hetjax.graph.hetgraph import build
+from hetjax.graph.schema import Relation, Schema
+from hetjax.options.owners import made_data
 from hetjax.system.errors import InputError
 from tests.support.reader_files import FILES, INFO, TEST, TRAINING, TRIPLES
 
@@ -370,6 +375,41 @@ def test_holding_out():
     assert len(validation) == 20 and sorted([*train, *validation]) == list(range(100, 200))
     assert np.array_equal(hold_out(np.arange(100, 200), 0.2, seed=3)[1], validation)
     assert not np.array_equal(hold_out(np.arange(100, 200), 0.2, seed=4)[1], validation)
+
+
+def labelled_alone(labels, **splits):
+    """A graph without edges whose nodes have some labels."""
+    empty = Relation("node", "to", "node"), (np.array([], np.int64),) * 2
+    schema = Schema({"node": len(labels)}, empty[:1], "node", 4)
+    return build(schema, dict([empty]), {}, np.asarray(labels), {name: np.asarray(ids) for name, ids in splits.items()})
+
+
+def test_training_nodes_are_held_out_by_class_where_there_are_no_validation_nodes():
+    labels = np.repeat([0, 1, 2, 3], [100, 50, 9, 1])
+    graph = labelled_alone(labels, train=np.arange(160))
+    found = held_out(graph, 0.2, 3)
+    ids = found.splits["validation"]
+    assert found.held_out and sorted([*found.splits["train"], *ids]) == list(range(160))
+    counts = np.bincount(labels[ids], minlength=4)
+    assert counts.sum() == 32 and abs(counts - [20, 10, 2, 0]).max() <= 1 and counts[3] == 0
+    assert np.array_equal(held_out(graph, 0.2, 3).splits["validation"], ids)
+    assert not np.array_equal(held_out(graph, 0.2, 4).splits["validation"], ids)
+    assert held_out(graph, 0, 3) is graph  # none
+    assert len(held_out(labelled_alone(labels, train=[0, 100]), 0.5, 3).splits["validation"]) == 0
+    validated = labelled_alone(labels, train=np.arange(100), validation=[150])
+    assert held_out(validated, 0.2, 3) is validated
+    numbers = replace(graph, labels=np.arange(160, dtype=np.float32))
+    assert len(held_out(numbers, 0.2, 3).splits["validation"]) == 32
+
+
+def test_a_store_is_read_with_validation_nodes_or_as_it_is(tmp_path):
+    graph = labelled_alone(np.arange(100) % 4, train=np.arange(80), test=np.arange(80, 100))
+    store.save(graph, tmp_path / "graph")
+    for fraction, held in ((None, 16), (0.1, 8), (0.0, 0)):
+        more = {} if fraction is None else {"validation_fraction": fraction}
+        found = load(made_data("store", path=str(tmp_path / "graph"), **more))
+        assert len(found.splits["validation"]) == held and len(found.splits["train"]) == 80 - held
+        assert found.held_out == (held > 0)
 
 
 def test_aifb_has_the_published_counts(real_data):

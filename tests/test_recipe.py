@@ -71,8 +71,12 @@ def test_reasons_are_true_of_the_graph():
 
 
 def test_too_few_validation_nodes_tell_nothing_of_labels_as_inputs():
-    few = replace(shop(), splits=shop().splits | {"validation": shop().splits["validation"][: choices.ENOUGH - 1]})
-    assert chosen(shop())["data.label_inputs"] and chosen(few)["data.label_inputs"] is False
+    """Few beside many training nodes do, in folds of both."""
+    graph, (train, validation) = shop(), (shop().splits[name] for name in ("train", "validation"))
+    few = replace(graph, splits=graph.splits | {"train": train[:30], "validation": validation[:30]})
+    both = replace(graph, splits=graph.splits | {"validation": validation[:30]})
+    assert chosen(graph)["data.label_inputs"] and chosen(both)["data.label_inputs"]
+    assert chosen(few)["data.label_inputs"] is False
     assert "data.label_inputs" not in chosen(few, "data.label_inputs")
 
 
@@ -398,26 +402,6 @@ def test_a_graph_that_was_read_is_handed_on_once(monkeypatch):
     assert len(times) == 4
 
 
-@pytest.mark.parametrize("way", [load, load_abstract])
-def test_features_that_were_normalised_to_choose_are_not_normalised_again(tmp_path, monkeypatch, way):
-    graph = shop()
-    store.save(replace(graph, features={t: 3.5 * x - 1 for t, x in graph.features.items()}), tmp_path / "store")
-    data = Data(format="store", path=str(tmp_path / "store"), normalize_features="auto")
-    expected, changed, change = load(data).features, [], inputs._by_rows
-    monkeypatch.setattr(inputs, "_by_rows", lambda matrix, by: (changed.append(matrix.shape), change(matrix, by))[1])
-    graph, ahead = read_ahead(data)
-    assert "data.normalize_features" in {c.key for c in choices.choose(Config(data=data), graph, set(), ahead)}
-    found = way(data, ahead).features
-    assert sorted(changed) == sorted(x.shape for x in expected.values())
-    assert found.keys() == expected.keys() and not ahead.normalised
-    for name, matrix in found.items():
-        np.testing.assert_array_equal(matrix, expected[name])
-    _, ahead = read_ahead(data)
-    ahead.normalised = dict.fromkeys(expected, np.zeros((1, 1), np.float32))
-    other = load(replace(data, without_features=("product",)), ahead).features  # what was left is dropped
-    np.testing.assert_array_equal(other["customer"], expected["customer"])
-
-
 @pytest.mark.parametrize(("told", "by_labels"), [("nothing", True), ("no features", True), ("all", False)])
 def test_labels_become_inputs_where_features_say_little_and_neighbours_much(told, by_labels):
     graph = shop(told)
@@ -624,6 +608,7 @@ def test_what_cannot_be_is_refused_before_anything_is_chosen(tmp_path, monkeypat
     store.save(none, tmp_path / "graph")
     monkeypatch.setattr(recipe, "choose", lambda *_: pytest.fail("chosen"))
     read = [f"--data.path={tmp_path / 'graph'}", "--data.format=store", f"--workdir={tmp_path / 'run'}"]
+    read += ["--store.validation_fraction=0"]
     for more, words in (
         (["--train.patience=3"], "train.patience is 3, and there are no validation nodes"),
         (["--node_classification.class_weights=[1,2]"], "node_classification.class_weights has 2 numbers != 3 classes"),

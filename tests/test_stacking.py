@@ -1,4 +1,4 @@
-"""A model's logits weighed with those of baselines: what is best on the validation nodes, the same wherever it is used, and without a change to training."""
+"""A model's logits weighed with those of baselines: kept where cross-validation says so, the same wherever it is used, and without a change to training."""
 
 import json
 import logging
@@ -15,8 +15,9 @@ from hetjax.inference import predicting
 from hetjax.inference.restored import restore
 from hetjax.inference.trained import Trained
 from hetjax.system.errors import InputError
-from hetjax.tasks import baselines, stacking
+from hetjax.tasks import baselines, stack_fit, stacking, weigh
 from hetjax.tasks.logistic import loss_of
+from hetjax.tasks.metrics import quality
 from hetjax.tasks.node_classification import class_weights
 from hetjax.tasks.stacking import Stacked
 from tests.support.communities import communities, shop
@@ -36,37 +37,46 @@ def noise(graph) -> np.ndarray:
     return np.random.default_rng(0).standard_normal(shape, np.float32)
 
 
+def stack_of(graph, model: np.ndarray, **more):
+    """The best stack on the validation nodes of a graph, and what was found out about it."""
+    labels = graph.labels[graph.splits["validation"]]
+    found = more.pop("found", None)
+    found = baselines.baselines(graph, "micro_f1") if found is None else found
+    return stack_fit.tried(model, found, labels, **({"metric": "micro_f1"} | more))
+
+
+@pytest.mark.parametrize("shift", [False, True])
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_nothing_near_has_a_lower_loss_on_the_validation_nodes(graph):
+def test_nothing_near_has_a_lower_loss_on_the_validation_nodes(graph, shift):
     graph = GRAPHS[graph]()
-    found, ids, several = baselines.baselines(graph, "micro_f1"), graph.splits["validation"], graph.multilabel
-    model = noise(graph)
-    said = baselines.said(found, "validation")
-    stacked = stacking.fitted(model, found, graph.labels[graph.splits["validation"]], False)
-    y = graph.labels[ids] if several else np.eye(graph.schema.classes)[graph.labels[ids]]
+    found, labels, several = baselines.baselines(graph, "micro_f1"), graph.labels, graph.multilabel
+    labels = labels[graph.splits["validation"]]
+    members = [noise(graph), *baselines.said(found, "validation").values()]
+    stack = np.stack([weigh.log_probabilities(x, several) for x in members])
+    a, b = weigh.fitted(stack, labels, shift)
+    y = labels if several else np.eye(graph.schema.classes)[labels]
 
     def loss(weights, bias) -> float:
-        scores = replace(stacked, weights=weights, bias=bias)(model, said, several)
-        far = sum((weight - (name == "model")) ** 2 for name, weight in weights.items())
-        far += "model" not in weights
-        return loss_of(scores.astype(np.float64), y, several)[0] + (stacking.LOOSE * far + np.sum(bias**2)) / 2
+        far = np.sum((weights - np.eye(len(weights))[0]) ** 2)
+        scores = np.tensordot(weights, stack, 1) + bias
+        return loss_of(scores, y, several)[0] + (weigh.LOOSE * far + np.sum(bias**2)) / 2
 
-    least = loss(stacked.weights, stacked.bias)
-    names = {"model", "logistic regression", "label propagation"}
-    for name in names:
-        for step in (-0.05, 0.05):
-            other = max(0.0, stacked.weights.get(name, 0.0) + step)
-            assert loss({**stacked.weights, name: other}, stacked.bias) > least - 1e-2
-    for number in range(len(stacked.bias)):
-        for step in (-0.05, 0.05):
-            assert loss(stacked.weights, stacked.bias + step * np.eye(len(stacked.bias))[number]) > least - 1e-2
+    least = loss(a, b)
+    assert shift or not b.any()
+    for step in (-0.05, 0.05):
+        for number in range(len(a)):
+            assert loss(np.maximum(0, a + step * np.eye(len(a))[number]), b) > least - 1e-2
+        for number in range(len(b) if shift else 0):
+            assert loss(a, b + step * np.eye(len(b))[number]) > least - 1e-2
 
 
 @pytest.mark.parametrize(("kind", "teller"), [("features tell", 1), ("edges tell", 2)])
 def test_a_model_that_knows_nothing_harms_no_baseline(kind, teller):
     graph, name = GRAPHS[kind](), baselines.NAMES[teller]
     found, ids = baselines.baselines(graph, "micro_f1"), graph.splits["test"]
-    stacked = stacking.fitted(noise(graph), found, graph.labels[graph.splits["validation"]], False)
+    tried = stack_of(graph, noise(graph), found=found)
+    stacked = tried.stacked
+    assert tried.kept and tried.score > tried.alone + tried.error
     assert max(stacked.weights, key=stacked.weights.get) == name
     nothing = np.random.default_rng(1).standard_normal((len(ids), 3), np.float32)
     after = stacked(nothing, baselines.said(found, "test"), False)
@@ -74,39 +84,58 @@ def test_a_model_that_knows_nothing_harms_no_baseline(kind, teller):
     assert right[0] >= right[1] > 0.9
 
 
-def test_a_share_of_a_class_that_is_another_in_training_is_set_right():
-    """The model is right but for the shares, which it has from the training nodes."""
+def shifted_shares():
+    """A graph most of whose validation nodes are of class 0, and the logits of a model that is right but for that."""
     graph = communities(False, "no features")
     ids = graph.splits["validation"]
-    kept = ids[(graph.labels[ids] == 0) | (np.arange(len(ids)) % 10 == 0)]  # most are of class 0
+    kept = ids[(graph.labels[ids] == 0) | (np.arange(len(ids)) % 10 == 0)]
     graph = replace(graph, splits=graph.splits | {"validation": kept})
     right = np.eye(3)[graph.labels[kept]]
-    logits = (right + np.random.default_rng(0).standard_normal(right.shape)).astype(np.float32)
-    stacked = stacking.fitted(logits, {}, graph.labels[graph.splits["validation"]], False)
-    assert stacked.bias[0] > max(stacked.bias[1:])
-    before, after = (np.mean(x.argmax(1) == graph.labels[kept]) for x in (logits, stacked(logits, {}, False)))
+    return graph, (right + np.random.default_rng(0).standard_normal(right.shape)).astype(np.float32)
+
+
+def test_a_share_of_a_class_that_is_another_in_training_is_set_right():
+    graph, logits = shifted_shares()
+    tried = stack_of(graph, logits, found={})
+    assert tried.kept and tried.stacked.bias[0] > max(tried.stacked.bias[1:])
+    labels = graph.labels[graph.splits["validation"]]
+    before, after = (np.mean(x.argmax(1) == labels) for x in (logits, tried.stacked(logits, {}, False)))
     assert after > before
+
+
+def test_a_shift_that_the_metric_does_not_gain_by_is_not_kept():
+    """A shift that more nodes are right by is another than one that classes alike gain by."""
+    graph, logits = shifted_shares()
+    labels = graph.labels[graph.splits["validation"]]
+    by_nodes, by_classes = (stack_of(graph, logits, found={}, metric=name) for name in ("micro_f1", "macro_f1"))
+    assert by_nodes.kept
+    found = by_classes.stacked(logits, {}, False) if by_classes.kept else logits
+    assert quality(found, labels)["macro_f1"] >= quality(logits, labels)["macro_f1"]
+
+
+def test_what_helps_by_less_than_noise_is_not_kept():
+    """A model that is right beside baselines that know nothing, and one of ten validation nodes whose score means little."""
+    graph = communities(False, "nothing")
+    right = 4 * np.eye(3)[graph.labels[graph.splits["validation"]]]
+    tried = stack_of(graph, (right + np.random.default_rng(0).standard_normal(right.shape)).astype(np.float32))
+    assert not tried.kept and tried.score <= tried.alone + tried.error
+    assert tried.nodes == len(right) and tried.metric == "micro_f1"
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_no_test_label_is_read(graph):
     graph = GRAPHS[graph]()
     poisoned = relabelled(graph, graph.splits["test"])
-    one, two = (
-        stacking.fitted(noise(g), baselines.baselines(g, "micro_f1"), g.labels[g.splits["validation"]], True)
-        for g in (graph, poisoned)
-    )
+    one, two = (stack_of(g, noise(g), choose_threshold=True).stacked for g in (graph, poisoned))
     assert one.weights == two.weights and one.threshold == two.threshold
     np.testing.assert_array_equal(one.bias, two.bias)
 
 
 def test_of_too_few_validation_nodes_nothing_is_learned():
     graph = communities(True, "all")
-    few = replace(graph, splits=graph.splits | {"validation": graph.splits["validation"][: stacking.FEWEST - 1]})
-    assert (
-        stacking.fitted(noise(few), baselines.baselines(few, "micro_f1"), few.labels[few.splits["validation"]], False)
-        is None
-    )
+    few = graph.splits["validation"][: stack_fit.FEWEST - 1]
+    few = replace(graph, splits=graph.splits | {"validation": few})
+    assert stack_of(few, noise(few)) is None
 
 
 @pytest.mark.parametrize(
@@ -124,16 +153,19 @@ def test_predictions_are_those_that_were_measured(kind, options, tmp_path):
     graph = GRAPHS[kind]()
     summary = run(graph, tmp_path / "run", *options)
     ids = graph.splits["test"]
-    found = Trained(tmp_path / "run").predict()
+    found, stacking = Trained(tmp_path / "run").predict(), summary["stacking"]
     right = (found.classes[ids] == graph.labels[ids]).reshape(len(ids), -1).all(axis=1)
-    assert right.mean() == pytest.approx(summary["test_accuracy"], abs=1e-6)
-    assert summary["test_micro_f1"] > summary["stacking"]["model_alone"]["test_micro_f1"]
-    weights = summary["stacking"]["weights"]
-    assert max(weight for name, weight in weights.items() if name != "model") > 0.5
+    assert right.mean() == pytest.approx(stacking["test_accuracy"], abs=1e-6)
+    assert stacking["kept"] and stacking["test_micro_f1"] > summary["test_micro_f1"]
+    assert max(weight for name, weight in stacking["weights"].items() if name != "model") > 0.5
     again = Trained(tmp_path / "run").predict(tmp_path / "store")
     np.testing.assert_array_equal(found.logits, again.logits)
     served = hetjax.load(tmp_path / "run")
     np.testing.assert_allclose(served.logits(ids[:5]), found.logits[ids[:5]], rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(Trained(tmp_path / "run").predict(ids[:5]), served.predict(ids[:5]))
+    np.testing.assert_array_equal(Trained(tmp_path / "run").predict(list(ids[:5])), found.answers[ids[:5]])
+    with pytest.raises(InputError, match="has no node 6000"):
+        Trained(tmp_path / "run").predict([6000])
 
 
 def test_a_graph_without_training_nodes_has_no_labels_that_a_stack_propagates(tmp_path):
@@ -182,7 +214,7 @@ def test_training_is_the_same_without_it_and_on_a_mesh_the_result(tmp_path):
         for name in ("one", "two")
     ]
     assert losses[0] == losses[1] and not without["stacking"]
-    assert with_it["stacking"]["model_alone"]["test_micro_f1"] == without["test_micro_f1"]
+    assert with_it["test_micro_f1"] == without["test_micro_f1"]
     for name, weight in with_it["stacking"]["weights"].items():
         assert on_mesh["stacking"]["weights"][name] == pytest.approx(weight, rel=1e-3)
     assert on_mesh["test_micro_f1"] == pytest.approx(with_it["test_micro_f1"], abs=0.01)
@@ -218,6 +250,10 @@ DAMAGE = {
     "logistic regression": (lambda a: np.float64(1e9), "logistic regression is 1000000000.0"),
     "logistic regression.kernel": (lambda a: np.where(a == a[1, 2], np.nan, a), r"kernel \[1, 2\] is nan"),
     "logistic regression.mean": (lambda a: a[:2], r"mean: float64 \(2,\), and should be numbers \(3\)"),
+    "logistic regression.by_rows": (lambda a: np.float64(2), "by_rows is 2.0"),
+    "label propagation.scale": (lambda a: np.float64(-1), "scale is -1.0"),
+    "label propagation.shift": (lambda a: a[:2], r"shift: float64 \(2,\), and should be numbers \(3\)"),
+    "larger class.prior": (lambda a: a + 1, r"prior \[0\] is 1"),
     "logistic regression.bias": (lambda a: a.astype(np.int64), "bias: int64"),
     "label propagation.relations": (lambda a: np.array([["a", "b", "c"]]), "the graph has no such relation"),
     "label propagation": (None, "label propagation: lacks"),
@@ -229,7 +265,7 @@ DAMAGE = {
 def test_every_damaged_array_is_named(name, tmp_path):
     graph = shop("all")
     found = baselines.baselines(graph, "micro_f1")
-    learned = {one: found[one].learned for one in baselines.NAMES[1:]}
+    learned = {one: found[one].learned for one in baselines.NAMES}
     everything = Stacked({"model": 1.0, **dict.fromkeys(learned, 0.5)}, np.zeros(3), learned)
     stacking.save(everything, tmp_path)
     assert stacking.saved(tmp_path, 3, graph).weights == everything.weights
@@ -268,15 +304,10 @@ def test_a_stack_keeps_the_weights_of_the_classes():
     }
     logits = {split: (x - [0, 1.44]).astype(np.float32) for split, x in logits.items()}  # of classes of one size
     alone = recall(logits["test"], graph)
-    stack = [
-        recall(fitted(logits["test"], baselines.said(found, "test"), False), graph)
-        for weights in (class_weights(graph, "balanced"), ())
-        if (
-            fitted := stacking.fitted(
-                logits["validation"], found, graph.labels[graph.splits["validation"]], False, weights
-            )
-        )
-    ]
+    stack = []
+    for weights in (class_weights(graph, "balanced"), ()):
+        tried = stack_of(graph, logits["validation"], found=found, class_weights=weights)
+        stack.append(recall(tried.stacked(logits["test"], baselines.said(found, "test"), False), graph))
     assert stack[0] > alone - 0.05 > stack[1] + 0.2
 
 
@@ -286,16 +317,14 @@ def test_a_run_with_class_weights_is_stacked_by_them(tmp_path):
     run(graph, tmp_path / "run", *more)
     ids = graph.splits["test"]
     with_stack = Trained(tmp_path / "run").predict().logits[ids]
-    (tmp_path / "run" / stacking.FILE).unlink()
+    (tmp_path / "run" / stacking.FILE).unlink(missing_ok=True)
     alone = Trained(tmp_path / "run").predict().logits[ids]
     assert recall(with_stack, graph) > recall(alone, graph) - 0.05
 
 
 def test_a_damaged_file_is_one_line(tmp_path):
     graph = shop("all")
-    stacked = stacking.fitted(
-        noise(graph), baselines.baselines(graph, "micro_f1"), graph.labels[graph.splits["validation"]], False
-    )
+    stacked = stack_of(graph, noise(graph)).stacked
     stacking.save(stacked, tmp_path)
     kept = stacking.saved(tmp_path, 3)
     assert kept.weights == stacked.weights

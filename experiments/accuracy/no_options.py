@@ -96,12 +96,13 @@ def run(name: str, seed: int, folder: Path, more: list[str]) -> dict:
     metric = summary["chosen_by"]
     baselines = {key: found[metric] for key, found in summary["baselines"].items() if found.get(metric) is not None}
     best = max(baselines, key=lambda key: baselines[key])
-    alone = summary["stacking"].get("model_alone", {}).get(f"test_{metric}", summary[f"test_{metric}"])
+    alone = summary[f"test_{metric}"]
+    reached = summary["stacking"].get(f"test_{metric}", alone)
     return {
         "graph": name,
         "seed": seed,
         "metric": metric,
-        "test": round(100 * summary[f"test_{metric}"], 2),
+        "test": round(100 * reached, 2),
         "alone": round(100 * alone, 2),
         "best_baseline": best,
         "baseline": round(100 * baselines[best], 2),

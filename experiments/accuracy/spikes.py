@@ -74,9 +74,10 @@ def run(name: str, case: str, folder: Path) -> dict:
     if done.returncode == 0:
         summary = json.loads((workdir / "summary.json").read_text())
         metric = summary["chosen_by"]
-        alone = summary["stacking"].get("model_alone", {}).get(f"test_{metric}", summary[f"test_{metric}"])
+        alone = summary[f"test_{metric}"]
+        reached = summary["stacking"].get(f"test_{metric}", alone)
         best = max(row[metric] for row in summary["baselines"].values() if row.get(metric) is not None)
-        figures = {"test": summary[f"test_{metric}"], "alone": alone, "baseline": best}
+        figures = {"test": reached, "alone": alone, "baseline": best}
         row |= {"metric": metric} | {key: round(100 * value, 2) for key, value in figures.items()}
         row["rate_lowered"] = summary["learning_rate_lowered"]
         written = [*written, summary]

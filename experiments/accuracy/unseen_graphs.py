@@ -3,7 +3,7 @@ beside the best baseline.
 
 `python experiments/accuracy/unseen_graphs.py` makes every graph of `unseen_kinds.KINDS`, trains it by `python -m hetjax.train --data.format store --data.path ...
 --train.seed N`, and writes `experiments/accuracy/results/unseen_graphs.csv` after every run, and the table. A seed draws another graph and other weights. Of those
-named `in mini-batches` that mode is given, and the rest is chosen. `alone` is what the model has before its logits are stacked with those of the baselines.
+named `in mini-batches` that mode is given, and the rest is chosen. `test` is what predictions have: the stack of the model with baselines where it is kept, `alone` the model.
 With `--runs FOLDER` runs are kept, and those that are there are not trained again.
 """
 
@@ -33,8 +33,8 @@ def run(name: str, seed: int, folder: Path, more: list[str]) -> dict:
     summary = train(folder / f"{where.name}_run", "", options)
     found = {key: row["micro_f1"] for key, row in summary["baselines"].items() if row.get("micro_f1") is not None}
     best = max(found, key=lambda key: found[key])
-    row = {"graph": name, "seed": seed, "test": round(100 * summary["test_micro_f1"], 2)}
-    alone = summary["stacking"].get("model_alone", {}).get("test_micro_f1", summary["test_micro_f1"])
+    alone = summary["test_micro_f1"]
+    row = {"graph": name, "seed": seed, "test": round(100 * summary["stacking"].get("test_micro_f1", alone), 2)}
     row |= {"alone": round(100 * alone, 2), "best_baseline": best}
     return row | {"baseline": round(100 * found[best], 2), "epoch": summary["epoch"], "seconds": summary["seconds"]}
 

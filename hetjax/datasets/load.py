@@ -6,12 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from hetjax.datasets import edges, hgb, npy_tree, npz, rdf, signs, synthetic, triples
 from hetjax.datasets.declared.arrays import Arrays
+from hetjax.datasets.declared.held_out import HeldOut
 from hetjax.datasets.homogeneous import Options
-from hetjax.datasets.splits import Split
+from hetjax.datasets.splits import Split, held_out
 from hetjax.graph import checksums, inputs, label_inputs, store
 from hetjax.graph.hetgraph import HetGraph, check, check_labels
 from hetjax.graph.schema import Relation
@@ -28,21 +27,23 @@ class Ahead:
 
     Attributes:
       graph: as it was read, to be taken once; after that it is not kept here. None of a store, which is opened again.
+      plain: as it was read, with the features of the target type alone, for baselines; None of a store.
       baselines: as `hetjax.tasks.baselines.baselines` gives them, if they were looked at.
-      normalised: features as `hetjax.graph.inputs.normalised` gives them, of the types that it was done for; to be taken once, too.
     """
 
     def __init__(self, data: Data, graph: HetGraph | None):
         self.data = as_read(data)
         self.graph = graph
+        self.plain: HetGraph | None = None
         self.baselines: Mapping[str, Any] | None = None
-        self.normalised: Mapping[str, np.ndarray] = {}
 
-    def take(self, data: Data) -> tuple[HetGraph | None, Mapping[str, np.ndarray]]:
-        """Return the graph and its normalised features, if it is that of the same files, read alike."""
-        taken = self.graph, self.normalised
-        self.graph, self.normalised = None, {}
-        return taken if self.data == as_read(data) else (None, {})
+    def take(self, data: Data) -> HetGraph | None:
+        """Return the graph, if it is that of the same files, read alike."""
+        taken, alike = self.graph, self.data == as_read(data)
+        self.graph = None
+        if not alike:
+            self.plain, self.baselines = None, None
+        return taken if alike else None
 
 
 def load(data: Data, ahead: Ahead | None = None, target: str = "") -> HetGraph:
@@ -54,8 +55,8 @@ def load(data: Data, ahead: Ahead | None = None, target: str = "") -> HetGraph:
     Raises:
       InputError: as the readers do; a type whose features are to be left out has none; or there is no such column.
     """
-    graph, normalised = ahead.take(data) if ahead else (None, {})
-    return made(_chosen(_read(data) if graph is None else graph, data, target), data, normalised=normalised)
+    graph = ahead.take(data) if ahead else None
+    return made(_chosen(_read(data) if graph is None else graph, data, target), data)
 
 
 def read_ahead(data: Data, target: str = "") -> tuple[HetGraph, Ahead]:
@@ -68,7 +69,11 @@ def read_ahead(data: Data, target: str = "") -> tuple[HetGraph, Ahead]:
       InputError: as `load`.
     """
     graph = _read(as_read(data))
-    return _chosen(graph, data, target), Ahead(data, None if data.format == "store" else graph)
+    chosen, ahead = _chosen(graph, data, target), Ahead(data, None if data.format == "store" else graph)
+    if ahead.graph:
+        features = {name: matrix for name, matrix in chosen.features.items() if name == chosen.schema.target}
+        ahead.plain = replace(chosen, features=features)
+    return chosen, ahead
 
 
 def without_metapaths(data: Data) -> Data:
@@ -92,25 +97,23 @@ def made(
     data: Data,
     like: HetGraph | None = None,
     features: Collection[str] | None = None,
-    normalised: Mapping[str, np.ndarray] | None = None,
 ) -> HetGraph:
     """Return the graph with what is made of it after it was read, as `data` says.
 
     Args:
       like: the graph that was trained on, if this is another: its statistics and its ways of propagation are used.
       features: of metapaths, the node types whose features are computed; the others have them in shape alone. None: all.
-      normalised: features of some types, as `inputs.normalised` gave them before.
     """
     if data.normalize_features == "auto":
-        graph = inputs.normalised(graph, like, done=normalised)
+        graph = inputs.normalised(graph, like)
     if data.metapath_hops:
         return along_metapaths(graph, data.metapath_hops, data.metapath_label_hops, features, data.metapath_one_hot)
     return label_inputs.with_labels(graph, like) if data.label_inputs else graph
 
 
 def _chosen(graph: HetGraph, data: Data, target: str) -> HetGraph:
-    """Return the graph with the labels that are asked for, without the features that are to be left out."""
-    graph = graph.with_target(target)
+    """Return the graph with the labels that are asked for, without the features that are to be left out, and with validation nodes."""
+    graph = validated(graph.with_target(target), data)
     for name in data.without_features:
         if name not in graph.features:
             raise InputError(
@@ -118,6 +121,17 @@ def _chosen(graph: HetGraph, data: Data, target: str) -> HetGraph:
             )
     features = {name: matrix for name, matrix in graph.features.items() if name not in data.without_features}
     return replace(graph, features=features) if data.without_features else graph
+
+
+def validated(graph: HetGraph, data: Data) -> HetGraph:
+    """Return the graph with training nodes held out for validation, as the options of its reader say, where it has no validation nodes."""
+    options = owners.reader_options(data)
+    drawn = isinstance(options, Arrays) and options.split != "public"  # where the shares are the user's
+    if not isinstance(options, HeldOut) or drawn:
+        return graph
+    if data.format in ("rdf", "hgb"):  # which hold out as they read
+        return replace(graph, held_out=options.validation_fraction > 0)
+    return held_out(graph, options.validation_fraction, options.split_seed)
 
 
 def load_abstract(data: Data, ahead: Ahead | None = None, target: str = "") -> HetGraph:
@@ -128,11 +142,12 @@ def load_abstract(data: Data, ahead: Ahead | None = None, target: str = "") -> H
     """
     if data.format != "store":
         return load(data, ahead, target)
-    _, normalised = ahead.take(data) if ahead else (None, {})
+    if ahead:
+        ahead.take(data)
     path = _path(data)
     opened = store.open(path, (), ())
     if makes(data):
-        return made(_chosen(_read(data), data, target), data, features=(), normalised=normalised)
+        return made(_chosen(_read(data), data, target), data, features=())
     graph = abstract_graph(store.describe(path), opened.labels, opened.splits)
     graph = replace(graph, names=opened.names, label_name=opened.label_name, columns=opened.columns)
     check_labels(graph, str(path))

@@ -1,11 +1,12 @@
 """Division of labelled nodes into splits, where a data set does not, or not whole, or not as one wants them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hetjax.graph.columns import SPLITS, UNLABELLED
+from hetjax.graph.hetgraph import HetGraph
 from hetjax.system.errors import InputError
 
 Shipped = Mapping[str, tuple[str, np.ndarray]]  # by the name of a split: the place to name in an error, and the array
@@ -42,6 +43,39 @@ def hold_out(train: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray,
     order = np.random.default_rng(seed).permutation(len(train))
     size = round(fraction * len(train))
     return np.sort(train[order[size:]]), np.sort(train[order[:size]])
+
+
+def held_out(graph: HetGraph, fraction: float, seed: int) -> HetGraph:
+    """Return a graph that has no validation nodes with a share of its training nodes held out as such; any other as it is.
+
+    Of nodes with one class each, every class gives about the same share, and keeps a training node.
+
+    Args:
+      fraction: the share; 0: none are held out.
+      seed: decides which; the same seed gives the same nodes on any machine.
+    """
+    train = graph.splits["train"]
+    if len(graph.splits["validation"]) or not round(fraction * len(train)):
+        return graph
+    if graph.multilabel or graph.numeric:
+        kept, validation = hold_out(train, fraction, seed)
+    else:
+        kept, validation = _of_classes(train, graph.labels[train], fraction, seed)
+    return replace(
+        graph, splits={**graph.splits, "train": kept, "validation": validation}, held_out=len(validation) > 0
+    )
+
+
+def _of_classes(train: np.ndarray, labels: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return training nodes that stay and those that are held out, as `held_out` chooses them where nodes have one class each."""
+    order = np.random.default_rng(seed).permutation(len(train))
+    order = order[np.argsort(labels[order], kind="stable")]
+    first = np.concatenate([[True], np.diff(labels[order]) != 0])  # of its class
+    rest = order[~first]
+    size = min(round(fraction * len(train)), len(rest))
+    steps = np.arange(len(rest) + 1) * size // max(1, len(rest))
+    taken = rest[np.diff(steps) > 0]  # evenly along the classes
+    return np.delete(train, taken), np.sort(train[taken])
 
 
 def divide(labels: np.ndarray, split: Split, shipped: Shipped, where: str) -> dict[str, np.ndarray]:

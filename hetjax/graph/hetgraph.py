@@ -50,7 +50,8 @@ class HetGraph:
       relation, ends: of labels of pairs, as of `Column`: row i of the labels is pair i, splits hold numbers of pairs, and the schema's
         target is the relation's source type. None: labels are of the nodes of the target type.
       columns: other columns of labels, by `TYPE.NAME` of nodes and by `RELATION.NAME` of labelled pairs; `with_target` makes one
-        of nodes the labels, `column` gives any.
+        the labels, `column` gives any.
+      held_out: whether the validation nodes were training nodes, and were held out when the graph was read.
     """
 
     schema: Schema
@@ -63,6 +64,7 @@ class HetGraph:
     columns: Mapping[str, Column] = field(default_factory=dict)
     relation: Relation | None = None
     ends: Ends | None = None
+    held_out: bool = False
 
     def __post_init__(self):
         for name in ("relations", "features", "splits", "columns"):
@@ -190,6 +192,7 @@ class HetGraph:
             ends=column.ends,
             names=replace(self.names, classes=column.names),
             label_name=name.removeprefix(f"{owner}."),
+            held_out=False,
             columns={key: one for key, one in self.columns.items() if key != name} | {self.target: self.own_column},
         )
 

@@ -76,12 +76,7 @@ def kind_of(matrix: np.ndarray) -> str:
     return "counts" if least >= 0 and (whole or few) else "sparse" if few else "numbers"
 
 
-def normalised(
-    graph: HetGraph,
-    like: HetGraph | None = None,
-    kinds: Mapping[str, str] | None = None,
-    done: Mapping[str, np.ndarray] | None = None,
-) -> HetGraph:
+def normalised(graph: HetGraph, like: HetGraph | None = None, kinds: Mapping[str, str] | None = None) -> HetGraph:
     """Return the graph with the features of every type scaled to the size of 1, by the kind of their values; float32.
 
     Counts, and of a graph of one type 0 and 1 too: every row divided by its sum. Zeros mostly: all divided by the mean size of the others.
@@ -90,11 +85,9 @@ def normalised(
     Args:
       like: the graph that means and deviations are of; this one, unless it is another that a trained model predicts.
       kinds: what `kinds_of` gives of that graph, if it is known.
-      done: features of some types, as this gave them before.
     """
-    like, done = like or graph, done or {}
-    changed = {name: done[name] for name in graph.features if name in done}
-    for name in graph.features.keys() - changed.keys():
+    like, changed = like or graph, dict[str, np.ndarray]()
+    for name in graph.features:
         matrix, kind = graph.features[name], kinds[name] if kinds else kind_of(like.features[name])
         if kind == "numbers":
             changed[name] = _by_rows(matrix, _standard(like.features[name]))

@@ -20,6 +20,7 @@ class Statistics:
       featured: whether the target type has features.
       bare: whether no type has features.
       validated: whether there are validation nodes.
+      held_out: whether these were training nodes, and were held out when the graph was read.
       nodes, edges, relations, types: how many there are.
       values: number of values of all features, of all types that have some.
       featureless: nodes of the types that have none, whose features are learned.
@@ -33,6 +34,7 @@ class Statistics:
     featured: bool
     bare: bool
     validated: bool
+    held_out: bool
     nodes: int
     edges: int
     relations: int
@@ -55,6 +57,7 @@ def statistics(graph: HetGraph) -> Statistics:
         schema.target in graph.features,
         not graph.features,
         bool(len(graph.splits["validation"])),
+        graph.held_out,
         sum(schema.nodes.values()),
         graph.edges,
         len(schema.relations),

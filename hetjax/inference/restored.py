@@ -14,7 +14,7 @@ import numpy as np
 from hetjax import models
 from hetjax.checkpoints.checkpoint import Checkpoint, Checkpoints, Damaged
 from hetjax.checkpoints.progress import check_progress
-from hetjax.datasets.load import as_read, load, made, makes, without_metapaths
+from hetjax.datasets.load import as_read, load, made, makes
 from hetjax.graph.carry import NewNodes, carried, check_one_hot
 from hetjax.graph.columns import LABEL_NAME, column_type
 from hetjax.graph.hetgraph import HetGraph
@@ -203,13 +203,10 @@ class _Another(NamedTuple):
 
 
 def _plain(config: Config, other: _Another | None, seen: HetGraph) -> HetGraph:
-    """Return the graph that baselines read, of one that the model reads: without metapaths and label inputs."""
-    if not config.data.metapath_hops:
+    """Return the graph that baselines read, of one that the model reads: as it was read, without metapaths, label inputs and normalised features."""
+    if not config.data.metapath_hops and config.data.normalize_features != "auto":
         return without_labels(seen)
-    data = without_metapaths(config.data)
-    if other is None:
-        return _graph(config, data)
-    return models.folded(config.model.name, made(other.read, data, other.like))
+    return _graph(config, as_read(config.data)) if other is None else models.folded(config.model.name, other.read)
 
 
 def _another(config: Config, given: HetGraph | str, trained: HetGraph) -> _Another:

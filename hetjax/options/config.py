@@ -253,7 +253,7 @@ class Train:
     baselines: bool = True
     """compute what the model is to be better than, in seconds: the larger class, logistic regression on the target's own features, and label propagation; false, or train.test false: none"""
     stacking: bool = False
-    """at the end, weigh the model's logits with those of logistic regression and label propagation, and shift those of each class, by what is best on the validation nodes"""
+    """at the end, weigh the model's logits with those of the baselines, and shift those of each class, by the validation nodes; kept where folds of them say that it helps by more than noise"""
     order_costs: Literal["measured", "usual"] = "measured"
     """the costs that decide whether sources are multiplied before or after they are folded; measured: timed once on this CPU, and kept; usual: constants, so the last bits are those of every machine"""
     evaluate_every: int = 1

@@ -1,18 +1,16 @@
 """Scores of baselines on the validation nodes, before a model is chosen: they show whether features, or the labels of neighbours, say more."""
 
-from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
 from hetjax import models
 from hetjax.datasets.load import Ahead
-from hetjax.graph import inputs
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.options.config import Config
 from hetjax.system.logs import log
 from hetjax.tasks import baselines
+from hetjax.tasks.folds import ENOUGH
 from hetjax.tasks.node_classification import compared_by
 
-ENOUGH = 100  # validation nodes that tell baselines from each other
 BETTER, ROOM = 0.1, 4  # by how much one is, but where the larger class leaves little room, by a part of it
 
 
@@ -51,36 +49,28 @@ class BaselineScores:
         return self.neighbours is not None and self.neighbours < self.larger + self.much
 
 
-def baseline_scores(
-    config: Config, graph: HetGraph, given: Set[str], metric: str, kinds: Mapping[str, str], ahead: Ahead | None
-) -> BaselineScores | None:
-    """Return the scores of baselines on a graph as it is trained on; None where there are too few validation nodes to tell.
+def baseline_scores(config: Config, graph: HetGraph, metric: str, ahead: Ahead | None) -> BaselineScores | None:
+    """Return the scores of baselines on a graph as it was read; None where there are too few validation and training nodes to tell.
 
     Args:
       metric: of the run.
-      kinds: of the features' numbers, as `inputs.kinds_of` gives them.
-      ahead: where the baselines, and features that are normalised, are left for who needs them later.
+      ahead: where the baselines are left for who needs them later.
     """
-    if config.data.metapath_hops or len(graph.splits["validation"]) < ENOUGH:
+    validation, train = (len(graph.splits[name]) for name in ("validation", "train"))
+    if config.data.metapath_hops or validation + train < ENOUGH:
         return None
     log.info("looking whether features or the labels of neighbours say more")
     target_features = {name: matrix for name, matrix in graph.features.items() if name == graph.schema.target}
     seen = models.folded(config.model.name, replace(graph, features=target_features))
-    asked = "data.normalize_features" in given
-    if (config.data.normalize_features if asked else inputs.needed(graph, kinds)[0]) == "auto":
-        seen = inputs.normalised(seen, kinds=kinds)
-        if ahead:
-            ahead.normalised = seen.features
     metric = compared_by(metric)
     found = baselines.baselines(seen, metric)
     if ahead:
         ahead.baselines = found
-    scores = [
-        None if isinstance(one, str) else one.quality(seen, "validation", metric)[metric] for one in found.values()
-    ]
+    scores = [None if isinstance(one, str) else one.score for one in found.values()]
     named_scores = ", ".join(
         f"{name} {100 * score:.1f} %" for name, score in zip(baselines.NAMES, scores) if score is not None
     )
-    log.info(f"of the validation nodes: {named_scores}")
+    judged = "of the validation nodes" if validation >= ENOUGH else "in folds of the training and validation nodes"
+    log.info(f"{judged}: {named_scores}")
     larger, features, neighbours = scores
     return BaselineScores(larger or 0.0, features or 0.0, neighbours)

@@ -20,12 +20,13 @@ from hetjax.metapaths.star import of_metapaths
 from hetjax.options import owners
 from hetjax.options.config import Config, Mode
 from hetjax.recipe import few_steps
-from hetjax.recipe.baseline_scores import ENOUGH, BaselineScores, baseline_scores
+from hetjax.recipe.baseline_scores import BaselineScores, baseline_scores
 from hetjax.recipe.compatible import Choice, applied, compatible
 from hetjax.sharding import registry
 from hetjax.system.logs import counted
 from hetjax.tasks import registry as tasks
-from hetjax.tasks import stacking
+from hetjax.tasks import stack_fit
+from hetjax.tasks.folds import ENOUGH
 from hetjax.tasks.ranking import AREAS
 from hetjax.tasks.task import OF_CLASSES, OPTIONS
 
@@ -38,7 +39,6 @@ FEW_LABELS = 100  # a class
 SKEWED = 0.3  # share of the smaller of two classes
 WIDEST, NARROWEST, MOST_LEARNED = 64, 8, 2**30  # columns of learnable features, and numbers of them
 DIVIDED = {"raf.plan", "raf.cut", "averaging.folder"}  # which name what a graph has, as it was read
-HELD_OUT = ("rdf", "hgb")  # formats whose files have no validation nodes
 ONE_KIND = ("npz", "edges", "ogb")  # formats whose edges may be read both ways
 OF_BATCHES = {"sampling.fanout", "sampling.batch_size", "train.steps_per_epoch"}  # options of mini-batches alone
 OTHERS = {
@@ -74,9 +74,7 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
         scores = baseline_scores(
             config,
             graph,
-            given,
             metric[0].value if metric else owners.own(config.task, "node_classification").metric,
-            kinds,
             ahead,
         )
     labels = [] if given & {"data.label_inputs", *DIVIDED} else list(_labels(stats, config, graph, scores))
@@ -131,13 +129,15 @@ def _all(
         yield Choice("model.layers", layers, "sampling.fanout has a number for every layer")
     given_back = one_hot and _none_held_out(stats, config, given)
     by_class = owners.own(config.task, "node_classification").threshold == "classes"  # which a stack has not
-    if len(graph.splits["validation"]) >= stacking.FEWEST and not given_back and not by_class:
-        if config.data.format in HELD_OUT:
+    if len(graph.splits["validation"]) >= stack_fit.FEWEST and not given_back and not by_class:
+        if stats.held_out:
             count = len(graph.splits["validation"])
             why = f"{count:,} training nodes are held out, as validation nodes that choose the epoch"
             share = owners.reader_options(config.data).validation_fraction
             yield Choice(f"{config.data.format}.validation_fraction", share, why)
-        yield Choice("train.stacking", True, "the model is weighed with baselines, which may know what it does not")
+        yield Choice(
+            "train.stacking", True, "the model is weighed with baselines, and stays alone where that does not help"
+        )
     yield Choice(
         "train.on_divergence",
         "back",
@@ -215,12 +215,8 @@ def _labels(stats: Statistics, config: Config, graph: HetGraph, scores: Baseline
     ):
         return  # labels are metapaths there; or relations to them would be none that the model aggregates over
     if scores is None:
-        count = len(graph.splits["validation"])
-        few = (
-            f"{count} validation nodes are too few ({ENOUGH} may be enough)"
-            if count
-            else "there are no validation nodes"
-        )
+        count = len(graph.splits["validation"]) + len(graph.splits["train"])
+        few = f"{count} training and validation nodes are too few ({ENOUGH} may be enough)"
         why = f"{few} to tell whether labels of neighbours say more than features"
         yield Choice("data.label_inputs", False, why)
         return
@@ -288,7 +284,7 @@ def _none_held_out(stats: Statistics, config: Config, given: Set[str]) -> bool:
     options, task = config.train, owners.own(config.task, "node_classification")
     asked = options.patience or task.metric in AREAS or task.threshold == "validation"
     asked = asked or ("train.stacking" in given and options.stacking)
-    few = stats.seeds < FEW_SEEDS and config.data.format in HELD_OUT
+    few = stats.seeds < FEW_SEEDS and stats.held_out
     return few and not asked and f"{config.data.format}.validation_fraction" not in given
 
 

@@ -21,7 +21,7 @@ INPUTS = ("normalize_features", "label_inputs", "metapath_hops", "metapath_label
 CHOSEN = {
     *(
         "data.normalize_features",
-        *("rdf.validation_fraction", "hgb.validation_fraction"),
+        *(f"{reader}.validation_fraction" for reader in ("rdf", "hgb", "store", "npz", "edges", "ogb")),
         *("npz.undirected", "edges.undirected", "ogb.undirected"),
         "data.label_inputs",
         "data.metapath_hops",

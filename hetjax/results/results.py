@@ -69,9 +69,6 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
     scores = shown.words(summary)
     if summary[f"test_{shown.headline}"] is None:
         scores = "the test nodes were not read" if validation is not None else "nothing was validated or tested"
-    elif alone := (summary.get("stacking") or {}).get("model_alone"):
-        weighed_with = [name for name in summary["stacking"]["weights"] if name != "model"] or ["a shift of each class"]
-        scores += f" stacked with {' and '.join(weighed_with)}; the model alone: {shown.words(alone)}"
     printed = [
         f"{scores} (epoch {summary['epoch']}, {chosen})",
         *_guard_lines(summary),
@@ -125,26 +122,37 @@ def _guard_lines(summary: dict) -> list[str]:
 
 
 def _stacking_lines(summary: dict) -> list[str]:
-    """Return how the model was weighed with baselines."""
+    """Return what a stack of the model with baselines has, or why there is none."""
     found = summary.get("stacking") or {}
     if not found:
         return []
-    by = " as classes are weighed in training" if found.get("class_weights") else ""
-    return [f"the logits are stacked, as is best on the validation nodes{by}: {weighed(found['weights'])}"]
+    shown = of_summary(summary)
+    metric = shown.metrics[found["metric"]]
+    alone, stacked = metric.words(abs(found["alone"])), metric.words(abs(found["stacked"]))
+    error = f"{100 * found['standard_error']:.2f} points" if metric.unit == "%" else f"{found['standard_error']:.4f}"
+    by = ", classes weighed as in training" if found.get("class_weights") else ""
+    folds = f"in folds of {counted(found['nodes'], 'validation node')}{by}"
+    if not found["kept"]:
+        why = (
+            f"{folds} the best stack has {metric.label} {stacked}, the model {alone}, with a standard error of {error}"
+        )
+        return [f"not stacked with baselines: {why}"]
+    scores = f": {shown.words(found)}" if found.get(f"test_{shown.headline}") is not None else ""
+    why = f"{folds} {metric.label} {stacked} instead of {alone}, with a standard error of {error}"
+    return [f"stacked, as predictions are{scores} ({weighed(found['weights'])}; {why})"]
 
 
 def _baseline_lines(summary: dict, synthetic: bool) -> list[str]:
-    """Return what the baselines reach on the test nodes, and which of them do better than the model, stacked or else alone."""
+    """Return what the baselines reach on the test nodes, which of them do better than the model, and which do better than its stack."""
     shown, found = of_summary(summary), summary.get("baselines") or {}
     metric, words = shown.compared_by, shown.metrics[shown.compared_by].words
     scores = {name: row[metric] for name, row in found.items() if row.get(metric) is not None}
     if not scores:
         return []
-    line = ", ".join(f"{name} {words(score)}" for name, score in scores.items())
+    line = ", ".join(f"{name} {words(score)}{_how(found[name])}" for name, score in scores.items())
     printed = [f"baselines, test {shown.metrics[metric].label}: {line}"]
     stacked = summary.get("stacking") or {}
-    models = {"the stacked model" if stacked else "the model": summary.get(f"test_{metric}")}
-    models |= {"the model alone": stacked.get("model_alone", {}).get(f"test_{metric}")}
+    models = {"the model": summary.get(f"test_{metric}"), "the stacked model": stacked.get(f"test_{metric}")}
     if synthetic:
         printed.append(
             "label propagation is nearly always right here: the edges of a generated graph follow its labels"
@@ -158,8 +166,13 @@ def _baseline_lines(summary: dict, synthetic: bool) -> list[str]:
                 f"{name} ({words(scores[name])})" for name in sorted(better, key=lambda name: -sign * scores[name])
             )
             printed.append(f"{who}, {words(has)}, does worse than {' and '.join(named_scores)}")
-            break
     return printed
+
+
+def _how(row: dict) -> str:
+    """Return in brackets what a baseline read and chose; nothing of the larger class."""
+    how = row.get("how", "").removeprefix("the class of most training nodes")
+    return f" ({how})" if how else ""
 
 
 def _cache_line(row: dict) -> str:

@@ -34,7 +34,7 @@ def summarise(
     """Write the summary, the pictures and the report of a run that is done.
 
     Args:
-      test: quality on the test nodes.
+      test: quality of the model alone on the test nodes.
       sent: as `total_traffic` gives it.
       cache: as `Engine.cache_report` gives it, of all processes.
       details: as `Engine.details` gives them.
@@ -52,7 +52,6 @@ def summarise(
         **{f"test_{name}": test[name] for name in run.task.metrics if name in test},
         **{f"validation_{name}": (best or {}).get(name) for name in run.task.metrics if name in (best or test)},
         **(run.chosen if best else {}),
-        "model_alone": _alone(run, test),
         "learning_rate_lowered": run.progress.lowered,
         "train_loss": _losses(written),
         "learning_rate": guard.lowered(config, run.progress.lowered).train.learning_rate,
@@ -94,18 +93,17 @@ def report_inputs(run: Run, summary: dict, records: list[dict]) -> report.Report
 
 
 def _stacking(run: Run) -> dict[str, Any]:
-    """Return how the model's logits were weighed, and what it has without that; nothing, where they were not."""
-    if not run.stacked:
+    """Return how the model was stacked with baselines, whether that is kept, why, and what a kept stack has on the test nodes; nothing, where it was not tried."""
+    tried = run.tried
+    if not tried:
         return {}
     by_class = owners.own(run.config.task, "node_classification").class_weights != "none"
-    weights = dict(run.stacked.weights)
-    stacking = {"weights": weights, "class_weights": by_class, "seconds": round(run.stacking_seconds, 2)}
-    return stacking | {"model_alone": _alone(run, {})}
-
-
-def _alone(run: Run, test: Quality) -> dict[str, Any]:
-    """Return what the model has on the test nodes without the stack: what it has at all, where there is none."""
-    return {f"test_{name}": value for name, value in (run.alone or test).items()}
+    found = {"kept": tried.kept, "weights": dict(tried.stacked.weights), "class_weights": by_class}
+    found |= {"metric": tried.metric, "alone": tried.alone, "stacked": tried.score, "standard_error": tried.error}
+    found |= {"nodes": tried.nodes, "seconds": round(run.stacking_seconds, 2)}
+    if run.stacked:
+        found |= dict(run.stacked.chosen)
+    return found | {f"test_{name}": value for name, value in (run.stack_quality or {}).items()}
 
 
 def _compared(run: Run) -> dict[str, dict[str, Any]]:

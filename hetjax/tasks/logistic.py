@@ -11,46 +11,71 @@ ITERATIONS = 50  # for each of these
 FEW = 0.2  # share of features that are not zero, up to which the zeros are left out
 NARROW = 8  # times as many features as nodes
 AT_ONCE = 2**19  # numbers of features, which a cache holds
+SCALINGS = {
+    "raw": "as they are",
+    "rows": "each row divided by its sum",
+    "columns": "each column scaled to standard deviation 1",
+}  # ways to scale features, in words
 
 
 class Regression(NamedTuple):
     """A fitted regression: the logits of rows are `(rows - mean) kernel + bias`.
 
     Attributes:
-      mean: `[width]`, zeros of features that are mostly 0.
+      mean: `[width]`, zeros of features that are not centred.
       kernel: `[width, classes]`.
       bias: `[classes]`.
+      by_rows: 1 if every row is divided by the sum of its absolute values first; otherwise 0.
     """
 
     mean: np.ndarray
     kernel: np.ndarray
     bias: np.ndarray
+    by_rows: np.ndarray
 
     def logits(self, features: np.ndarray, ids: np.ndarray) -> np.ndarray:
         """Return logits float32 `[ids, classes]`, computed for so many nodes at a time."""
         found = np.empty((len(ids), len(self.bias)), np.float32)
         rows = max(1, AT_ONCE // features.shape[1])
         for start in range(0, len(ids), rows):
-            found[start : start + rows] = (features[ids[start : start + rows]] - self.mean) @ self.kernel + self.bias
+            part = features[ids[start : start + rows]]
+            part = divided(part) if self.by_rows else part
+            found[start : start + rows] = (part - self.mean) @ self.kernel + self.bias
         return found
 
 
-def regressions(rows: np.ndarray, y: np.ndarray, multilabel: bool) -> list[Regression]:
+def divided(rows: np.ndarray) -> np.ndarray:
+    """Return rows `[nodes, width]`, each divided by the sum of its absolute values; a row of zeros as it is."""
+    wide = rows.astype(np.float64)
+    sums = np.abs(wide).sum(axis=1, keepdims=True)
+    return wide / np.where(sums > 0, sums, 1)
+
+
+def same_scaling(rows: np.ndarray) -> bool:
+    """Return whether division by the sums of rows would only multiply all of them by one number."""
+    sums = np.abs(rows.astype(np.float64)).sum(axis=1)
+    return bool(np.ptp(sums) <= 1e-6 * max(sums.max(initial=0), 1e-30)) if len(sums) else True
+
+
+def regressions(rows: np.ndarray, y: np.ndarray, multilabel: bool, scaling: str = "columns") -> list[Regression]:
     """Return a regression for each of `PENALTIES`, each starting from the one before.
 
     Args:
       rows: features of the training nodes, `[nodes, width]`.
       y: whether nodes have each class, `[nodes, classes]`.
+      scaling: one of `SCALINGS`.
     """
-    mean, scale = _scale(rows)
-    x = (rows - mean) * scale if mean.any() else scipy.sparse.csr_matrix(rows).multiply(scale).tocsr()
-    basis = _basis(x)
+    sparse = bool(np.count_nonzero(rows) <= FEW * rows.size)
+    used = divided(rows) if scaling == "rows" else rows
+    mean, scale = _scale(used, scaling == "columns", sparse)
+    x = scipy.sparse.csr_matrix(used).multiply(scale).tocsr() if sparse else (used - mean) * scale
+    basis, by_rows = _basis(x), np.array(float(scaling == "rows"))
     inner = x if basis is None else x @ basis
     tried, weights = [], np.zeros((inner.shape[1] + 1, y.shape[1]))
     for penalty in PENALTIES:
         weights = _fit(inner, y, multilabel, penalty, weights)
         kernel = weights[:-1] if basis is None else basis @ weights[:-1]
-        tried.append(Regression(mean, scale[:, None] * kernel, weights[-1]))
+        tried.append(Regression(mean, scale[:, None] * kernel, weights[-1], by_rows))
     return tried
 
 
@@ -65,15 +90,16 @@ def _basis(x: Any) -> np.ndarray | None:
     return scipy.linalg.qr(dense.T, mode="economic")[0]
 
 
-def _scale(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _scale(rows: np.ndarray, columns: bool, sparse: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return the offsets that are subtracted from features and the factors that then multiply them, `[width]` each: the squares of rows then add up to 1 on average.
 
-    Columns with negative numbers or few zeros are brought to mean 0 and standard deviation 1 before, so that units do not matter.
+    Args:
+      columns: whether columns are brought to standard deviation 1 before, so that units do not matter, and to mean 0.
+      sparse: whether most features are 0, and stay so: then nothing is subtracted.
     """
-    plain = np.count_nonzero(rows) <= FEW * rows.size or (rows.min() >= 0 and rows.dtype.kind in "biu")
     wide = rows.astype(np.float64)
-    spread = np.ones(rows.shape[1]) if plain else wide.std(axis=0)
-    mean = np.zeros(rows.shape[1]) if plain else wide.mean(axis=0)
+    spread = wide.std(axis=0) if columns else np.ones(rows.shape[1])
+    mean = wide.mean(axis=0) if columns and not sparse else np.zeros(rows.shape[1])
     scale = 1 / np.where(spread > 0, spread, 1)
     return mean, scale / (np.sqrt(np.mean(np.sum(((wide - mean) * scale) ** 2, axis=1))) or 1)
 

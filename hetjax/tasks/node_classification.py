@@ -17,7 +17,7 @@ from hetjax.options import owners
 from hetjax.options.config import Config
 from hetjax.system.arrays import Array
 from hetjax.system.errors import InputError, nearest
-from hetjax.tasks import baselines, class_report, stacking
+from hetjax.tasks import baselines, class_report, stack_fit
 from hetjax.tasks.baselines import Baseline, measured
 from hetjax.tasks.class_losses import cross_entropy
 from hetjax.tasks.declared.node_classification import OF_OPTIONS, Options, named_weights
@@ -182,12 +182,12 @@ class NodeClassification(Task):
                 rows[name] |= self.quality(made.logits["test"], test, {})
         return rows
 
-    def stacked(self, outputs: np.ndarray, baselines: Mapping[str, Any]) -> stacking.Stacked | None:
+    def stacked(self, outputs: np.ndarray, baselines: Mapping[str, Any]) -> stack_fit.Tried | None:
         if self.by_class:
             return None
-        return stacking.fitted(
-            outputs, baselines, self.labels[self.splits["validation"]], self.picks_threshold, self.class_weights
-        )
+        labels = self.labels[self.splits["validation"]]
+        by = "micro_f1" if self.metric in OF_OPTIONS else self.metric
+        return stack_fit.tried(outputs, baselines, labels, by, self.picks_threshold, self.class_weights)
 
     def predictions(
         self, outputs: np.ndarray, names: Names, chosen: Mapping[str, float], **more: Any

@@ -1,38 +1,32 @@
 """A trained model's logits, weighted with those of the baselines: a stacked generalisation (Wolpert, Neural Networks 1992).
 
 `s = a_0 log p_0 + sum over baselines k of a_k log p_k + b`: `p_0` is the model's probability, `p_k` a baseline's, `b` a scalar per class. The few
-scalars `a >= 0` and `b` are those of the lowest cross-entropy on the validation nodes, with a penalty on their distance from the model alone. So the knowledge of a
-baseline that the model lacks is not lost, and a share of a class that differs among the training nodes is corrected. Training is
-not touched: a run's weights are the same with it and without it.
+scalars `a >= 0` and `b` are fitted to the validation nodes, and kept only where that helps (`stack_fit`). So the knowledge of a baseline that
+the model lacks is not lost. Training is not touched: a run's weights are the same with it and without it.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy  # which imports its parts when they are first used
 
 from hetjax.datasets.npz import Archive
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.system import durable
 from hetjax.system.errors import InputError, reading, short
 from hetjax.tasks import baselines
-from hetjax.tasks.logistic import loss_of
-from hetjax.tasks.metrics import HALF, best_threshold
+from hetjax.tasks.metrics import HALF
+from hetjax.tasks.weigh import log_probabilities
 
 FILE = "stacking.npz"
 MODEL = "model"
 WEIGHED = "weighed"  # the array of the names of what has a weight
 MOST_WEIGHT, LARGEST = 1e6, 1e30  # of weights and the bias, and of what logistic regression learned
-LEAST = 0.003  # over the number of classes: of a probability that has a logarithm
-LOOSE = 0.1  # of the penalty on `a`: that on `b` is 1
-FEWEST = 10  # validation nodes that anything is learned of
-MOST = 2**23  # numbers of all logits that it is learned of
 AT_ONCE = 2**20  # logits that are weighed at a time
-REGRESSED, WALKED = baselines.NAMES[1:]  # the baselines that are weighed
+LARGER, REGRESSED, WALKED = baselines.NAMES
 
 
 @dataclass(frozen=True)
@@ -61,10 +55,17 @@ class Stacked:
         result = np.empty(logits.shape, np.float32)
         rows = max(1, AT_ONCE // len(self.bias))
         for part in (slice(start, start + rows) for start in range(0, len(logits), rows)):
-            said = (logits if name == MODEL else others[name] for name in self.weights)
-            weighed = (a * log_probabilities(x[part], several) for a, x in zip(self.weights.values(), said))
-            result[part] = sum(weighed, self.bias[None])
+            members = {MODEL: logits} | {name: others[name] for name in self.weights if name != MODEL}
+            result[part] = self.weighed({name: log_probabilities(x[part], several) for name, x in members.items()})
         return result
+
+    def weighed(self, members: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return the weighted sum of logarithms of probabilities by name, with the bias, float64 `[nodes, classes]`."""
+        rows = len(next(iter(members.values())))
+        total = np.repeat(self.bias[None], rows, axis=0)
+        for name, a in self.weights.items():
+            total += a * members[name]
+        return total
 
 
 @dataclass(frozen=True)
@@ -96,77 +97,11 @@ class Applied:
         return baselines.again(WALKED, self.stacked.learned[WALKED], self.graph, np.arange(len(self.graph.labels)))
 
 
-def log_probabilities(logits: np.ndarray, several: bool) -> np.ndarray:
-    """Return logarithms of the probabilities, none of them below `LEAST`; with several labels, logarithms of their odds. Float64 `[nodes, classes]`."""
-    wide = logits.astype(np.float64)
-    if several:
-        most = np.log(2 / LEAST - 1)
-        return np.clip(wide, -most, most)
-    share = np.maximum(scipy.special.softmax(wide, axis=1), LEAST / logits.shape[1])
-    return np.log(share / share.sum(axis=1, keepdims=True))
-
-
-def fitted(
-    logits: np.ndarray,
-    found: baselines.Found,
-    labels: np.ndarray,
-    choose_threshold: bool,
-    class_weights: Sequence[float] = (),
-) -> Stacked | None:
-    """Fit the stack that is best on the validation nodes; None if there are too few of them.
-
-    Args:
-      logits: the model's logits of the validation nodes.
-      found: the baselines.
-      labels: the labels of the validation nodes, as in `HetGraph`.
-      choose_threshold: whether a threshold is chosen where nodes have several labels.
-      class_weights: the weight of every class in the loss, as in training; empty: all alike.
-    """
-    several, classes = labels.ndim == 2, logits.shape[1]
-    if len(labels) < FEWEST:
-        return None
-    others = baselines.said(found, "validation")
-    others.pop(baselines.NAMES[0], None)  # the same for all nodes, as `b` is
-    some = slice(None, None, 1 + (1 + len(others)) * logits.size // MOST)
-    y = labels[some].astype(np.float64) if several else np.eye(classes)[labels[some]]
-    stack = np.stack([log_probabilities(x[some], several) for x in (logits, *others.values())])
-    weights, bias = _fit(stack, y, several, _of_nodes(y, several, class_weights))
-    used = {name: float(a) for name, a in zip((MODEL, *others), weights) if a > 0}
-    learned = {name: one.learned for name, one in found.items() if name in used and isinstance(one, baselines.Baseline)}
-    stacked = Stacked(used, bias, learned)
-    if choose_threshold and several:
-        return replace(stacked, threshold=best_threshold(stacked(logits, others, True), labels))
-    return stacked
-
-
-def _of_nodes(y: np.ndarray, several: bool, class_weights: Sequence[float]) -> np.ndarray | None:
-    """Return the factors of each node's and class's loss, `[nodes, classes]`, with mean 1; None: nothing."""
-    if not len(class_weights):
-        return None
-    of_classes = np.array([class_weights])
-    weights = np.broadcast_to(of_classes if several else y @ of_classes.T, y.shape)
-    return weights / weights.mean()
-
-
-def _fit(stack: np.ndarray, y: np.ndarray, several: bool, of_nodes: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Fit `a` `[stack]` and `b` `[classes]` to log-probabilities `[stack, nodes, classes]`; half the squares of `a - (1, 0, ...)` and of `b` are added to the loss."""
-    count, _, classes = stack.shape
-    alone = np.eye(count)[0]
-
-    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        a, b = flat[:count], flat[count:]
-        value, off = loss_of(np.tensordot(a, stack, 1) + b[None], y, several, of_nodes)
-        gradient = [np.einsum("knc,nc->k", stack, off) + LOOSE * (a - alone), off.sum(axis=0) + b]
-        return value + (LOOSE * np.sum((a - alone) ** 2) + np.sum(b**2)) / 2, np.concatenate(gradient)
-
-    bounds = [(0, None)] * count + [(None, None)] * classes
-    start = np.concatenate([alone, np.zeros(classes)])
-    found = scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
-    return found[:count], found[count:]
-
-
-def save(stacked: Stacked, folder: Path) -> None:
-    """Write the stack beside a run, whole or not at all."""
+def save(stacked: Stacked | None, folder: Path) -> None:
+    """Write the stack beside a run, whole or not at all; None: there is none, and the file of another is deleted."""
+    if stacked is None:
+        (folder / FILE).unlink(missing_ok=True)
+        return
     arrays: dict[str, Any] = {name: np.float64(weight) for name, weight in stacked.weights.items()}
     for name, learned in stacked.learned.items():
         arrays |= {f"{name}.{key}": array for key, array in learned.items()}
@@ -193,7 +128,7 @@ def saved(folder: Path, classes: int, graph: HetGraph | None = None) -> Stacked 
     if not file.exists():
         return None
     archive = Archive(file)
-    known = (MODEL, REGRESSED, WALKED)
+    known = (MODEL, *baselines.NAMES)
     names = (
         archive.array(WEIGHED, "U", ("names",)).tolist() if WEIGHED in archive else [n for n in known if n in archive]
     )
@@ -206,10 +141,12 @@ def saved(folder: Path, classes: int, graph: HetGraph | None = None) -> Stacked 
     if not 0 < threshold < 1:
         raise InputError(f"{archive.place('threshold')} is {threshold}, and should be between 0 and 1")
     learned: dict[str, Mapping[str, np.ndarray]] = {}
+    if LARGER in weights:
+        learned[LARGER] = {"prior": _finite(archive, f"{LARGER}.prior", (classes,), 0, 1)}
     if REGRESSED in weights:
         learned[REGRESSED] = _regression(archive, classes, graph)
     if WALKED in weights:
-        learned[WALKED] = {"relations": _relations(archive, graph)}
+        learned[WALKED] = _propagation(archive, classes, graph)
     return Stacked(weights, bias, learned, threshold)
 
 
@@ -236,7 +173,15 @@ def _regression(archive: Archive, classes: int, graph: HetGraph | None) -> Mappi
     kernel = _finite(archive, f"{REGRESSED}.kernel", (width, classes), -LARGEST, LARGEST)
     mean = _finite(archive, f"{REGRESSED}.mean", (len(kernel),), -LARGEST, LARGEST)
     bias = _finite(archive, f"{REGRESSED}.bias", (classes,), -LARGEST, LARGEST)
-    return {"mean": mean, "kernel": kernel, "bias": bias}
+    by_rows = _finite(archive, f"{REGRESSED}.by_rows", (), 0, 1)
+    return {"mean": mean, "kernel": kernel, "bias": bias, "by_rows": by_rows}
+
+
+def _propagation(archive: Archive, classes: int, graph: HetGraph | None) -> Mapping[str, np.ndarray]:
+    """Return the arrays of label propagation: its relations, and what its logits are multiplied by and shifted by."""
+    scale = _finite(archive, f"{WALKED}.scale", (), 0, MOST_WEIGHT)
+    shift = _finite(archive, f"{WALKED}.shift", (classes,), -MOST_WEIGHT, MOST_WEIGHT)
+    return {"relations": _relations(archive, graph), "scale": scale, "shift": shift}
 
 
 def _relations(archive: Archive, graph: HetGraph | None) -> np.ndarray:

@@ -169,7 +169,7 @@ class Task(ABC):
         return {}
 
     def stacked(self, outputs: np.ndarray, baselines: Mapping[str, Any]) -> Any:
-        """Return how outputs are weighted with those of baselines, from outputs of the validation examples; None: they are not."""
+        """Return a `hetjax.tasks.stack_fit.Tried`: how outputs are weighted with those of baselines, from outputs of the validation examples; None: they are not."""
         return None
 
     @abstractmethod

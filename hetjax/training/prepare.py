@@ -14,7 +14,7 @@ from hetjax import models
 from hetjax.checkpoints import progress
 from hetjax.checkpoints.checkpoint import Checkpoint, Checkpoints
 from hetjax.checkpoints.progress import Progress
-from hetjax.datasets.load import Ahead, load, without_metapaths
+from hetjax.datasets.load import Ahead, as_read, load
 from hetjax.graph import inputs
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.hidden import describe, hidden
@@ -22,6 +22,7 @@ from hetjax.graph.sizes import abstract_graph, in_shape_alone, sizes
 from hetjax.graph.statistics import of_no_node
 from hetjax.inference.warm import Warm, warm_start
 from hetjax.models import precompile
+from hetjax.options import owners
 from hetjax.options.config import Config, Mesh, as_dict, data_path, flat
 from hetjax.partition import Partitioning, read, save
 from hetjax.processes import digests
@@ -98,7 +99,10 @@ def prepare(
         if partitioning is not None:
             keep_partitioning(partitioning, folder, run_setup.graph)
     known = ahead.baselines if ahead else None
-    compared = baselines_of(config, engine.setup.task, graph, processes) if known is None else known
+    plain = ahead.plain if ahead else None
+    compared = baselines_of(config, engine.setup.task, plain, graph, processes) if known is None else known
+    if ahead:
+        ahead.plain = None  # which nobody needs any more
     graph = replace(
         abstract_graph(sizes(graph), graph.labels, graph.splits), names=graph.names
     )  # the engine has the rest
@@ -152,9 +156,12 @@ def open_graph(config: Config, strategy: Strategy, ahead: Ahead | None = None) -
     return graph
 
 
-def baselines_of(config: Config, task: Task, graph: HetGraph, processes: ProcessGroup) -> baselines.Found:
+def baselines_of(
+    config: Config, task: Task, plain: HetGraph | None, graph: HetGraph, processes: ProcessGroup
+) -> baselines.Found:
     """Return the baselines that the model is compared or stacked with, in process 0, if either is asked for.
 
+    They read features as the files have them, so the graph is read once more where features were normalised and `plain` is not kept.
     The store of a graph that is there in shape alone is opened. Where several processes have parts of it, that is done only if baselines are
     stacked: all processes wait for it.
     """
@@ -164,10 +171,9 @@ def baselines_of(config: Config, task: Task, graph: HetGraph, processes: Process
         if processes.first and outlined and processes.count > 1 and not options.stacking:
             log.info("no baselines: they need the whole graph, and each process has a part of it")
         elif processes.first:
-            again = outlined or config.data.metapath_hops
-            data = replace(without_metapaths(config.data), label_inputs=False)
-            whole = models.folded(config.model.name, load(data, target=config.task.target)) if again else graph
-            found = task.baselines(whole)
+            again = outlined or config.data.metapath_hops or config.data.normalize_features == "auto"
+            whole = plain or (load(as_read(config.data), target=config.task.target) if again else graph)
+            found = task.baselines(models.folded(config.model.name, whole))
     if options.stacking:
         processes.barrier("baselines")
     return found
@@ -191,6 +197,12 @@ def begin(
     types, relations = counted(len(schema.nodes), "type"), counted(len(schema.relations), "relation")
     log.info(f"graph: {nodes} of {types}, {counted(graph.edges, 'edge')} of {relations}; compiling")
     log.info(f"labels of {graph.schema.target}: {graph.own_column.words()}")
+    if graph.held_out and not config.by_graph:  # else the recipe says it
+        count, share = len(graph.splits["validation"]), owners.reader_options(config.data).validation_fraction
+        key = f"{config.data.format}.validation_fraction"
+        log.info(
+            f"{key} {share}: {counted(count, 'training node')} held out, as validation nodes that choose the epoch"
+        )
     if config.data.normalize_features == "none" and not done.lowered and (words := inputs.unscaled(graph)):
         log.info(words)
     devices, cores = len(jax.local_devices()), runtime.cores()

@@ -17,6 +17,7 @@ from hetjax.sharding.strategy import Engine
 from hetjax.system.logs import log
 from hetjax.tasks.baselines import Found
 from hetjax.tasks.quality import Quality
+from hetjax.tasks.stack_fit import Tried
 from hetjax.tasks.stacking import Stacked
 from hetjax.tasks.task import Task
 from hetjax.training import meters
@@ -71,9 +72,9 @@ class Run:
       compiling: epochs that compiled something.
       outputs: the outputs of the test examples, in process 0, when they were read.
       baselines: the baselines, as `hetjax.tasks.baselines` gives them, in process 0, if they are asked for.
-      stacked: the stack of the model's outputs with theirs, in process 0, once it is known.
-      stacking_seconds: the time that the stack took.
-      alone: the model's quality on the test examples without the stack.
+      tried: the attempt to stack the model's outputs with theirs, in process 0, once it is known.
+      stacking_seconds: the time that it took.
+      stack_quality: the quality of the stack on the test examples, where it is kept.
     """
 
     config: Config
@@ -96,9 +97,9 @@ class Run:
     compiling: int = 0
     outputs: np.ndarray | None = None
     baselines: Found = field(default_factory=dict)
-    stacked: Stacked | None = None
+    tried: Tried | None = None
     stacking_seconds: float = 0.0
-    alone: Quality | None = None
+    stack_quality: Quality | None = None
 
     @property
     def task(self) -> Task:
@@ -107,8 +108,13 @@ class Run:
 
     @property
     def chosen(self) -> Mapping[str, float]:
-        """The way in which outputs are read, chosen by validation, as `Task.quality` takes it."""
-        return self.stacked.chosen if self.stacked else self.task.chosen(self.progress.best or {})
+        """The way in which the model's outputs are read, chosen by validation, as `Task.quality` takes it."""
+        return self.task.chosen(self.progress.best or {})
+
+    @property
+    def stacked(self) -> Stacked | None:
+        """The stack that predictions are made with; None: the model is alone."""
+        return self.tried.stacked if self.tried and self.tried.kept else None
 
     @property
     def steps_done(self) -> int:

@@ -1,4 +1,4 @@
-"""Options of formats whose files have no validation nodes."""
+"""Options of formats whose files may have no validation nodes."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,7 +8,7 @@ from hetjax.options.check import require
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Training nodes that are held out for validation.
+    """Training nodes that are held out for validation, where a graph has no validation nodes.
 
     Attributes:
       section: the name of the section of options, which errors give.
@@ -16,7 +16,7 @@ class HeldOut:
 
     section: ClassVar[str]
     validation_fraction: float = 0.2
-    """share of the training nodes that is held out for validation; with 0 the last epoch is kept"""
+    """share of the training nodes that is held out for validation, where there are no validation nodes; with 0 none, and the last epoch is kept"""
     split_seed: int = 0
     """the seed that chooses the nodes to hold out"""
 

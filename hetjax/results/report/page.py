@@ -16,6 +16,7 @@ from hetjax.system import durable, svg
 from hetjax.system.drawing import kept
 from hetjax.tasks.report_parts import MOST_ROWS, Image, Part, Table, percent
 from hetjax.tasks.shown import Shown, of_summary
+from hetjax.tasks.stacking import weighed
 
 FILE = "report.html"
 
@@ -65,10 +66,10 @@ def write(inputs: ReportInputs, file: Path) -> None:
     durable.write(file, page)
 
 
-def _alone(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what the model alone has, where it is stacked."""
-    alone, shown = (summary.get("stacking") or {}).get("model_alone") or {}, of_summary(summary)
-    return [("the model alone", score(shown, shown.headline, alone))] if alone else []
+def _stacked(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what the model stacked with baselines has, where that is kept."""
+    found, shown = summary.get("stacking") or {}, of_summary(summary)
+    return [("stacked with baselines", score(shown, shown.headline, found))] if found.get("kept") else []
 
 
 def tiles(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -78,7 +79,7 @@ def tiles(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     headline = shown.metrics[shown.headline].label
     return [
         tests[0],
-        *_alone(summary),
+        *_stacked(summary),
         *tests[1:],
         (f"validation {headline}", score(shown, shown.headline, summary, "validation")),
         ("best epoch", str(summary["epoch"])),
@@ -120,10 +121,9 @@ def compared(inputs: ReportInputs) -> list[Part]:
     shown = of_summary(inputs.summary)
     keys = [key for key in shown.names if inputs.summary.get(f"test_{key}") is not None]
     rows = [["this model", *(score(shown, key, inputs.summary) for key in keys), ""]]
-    if stacking := inputs.summary.get("stacking"):
-        alone = stacking["model_alone"]
-        rows[0][-1] = " + ".join(f"{weight:.2f} {name}" for name, weight in stacking["weights"].items())
-        rows += [["the model alone", *(score(shown, key, alone) for key in keys), ""]]
+    if (stacking := inputs.summary.get("stacking") or {}).get("kept"):
+        rows += [["stacked, as predictions are", *(score(shown, key, stacking) for key in keys)]]
+        rows[-1].append(weighed(stacking["weights"]))
     tested = {name: {f"test_{key}": row.get(key) for key in keys} for name, row in found.items()}
     rows += [[name, *(score(shown, key, tested[name]) for key in keys), row["how"]] for name, row in found.items()]
     head = ("", *(shown.metrics[key].label for key in keys), "how")
