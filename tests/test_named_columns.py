@@ -1,5 +1,6 @@
 """Columns of labels that users name in objects of other libraries, and their way back."""
 
+import networkx
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +9,7 @@ import hetjax
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.system.errors import InputError
+from tests.support.stand_ins import HeteroData
 
 RATES = Relation("user", "rates", "item")
 
@@ -56,6 +58,60 @@ def test_every_column_goes_through_frames_and_back():
     nodes, edges = hetjax.to_pandas(made)
     assert {"kind", "split", "age", "age_split"} <= {*nodes["user"].columns} and PAIRS[0] in edges
     same(made, hetjax.from_pandas(nodes, edges, labels=NODES, numbers=NUMBERS))
+
+
+def test_every_column_goes_through_networkx_and_back():
+    made = graph()
+    nx = hetjax.to_networkx(made)
+    same(made, hetjax.from_networkx(nx, labels=NODES, numbers=NUMBERS))
+    nx.graph["label_pairs"]["user--rates--item.mood"]["source"][0] = ("user", 99)
+    with pytest.raises(InputError, match="label_pairs 'user--rates--item.mood': source.* 99"):
+        hetjax.from_networkx(nx, labels=NODES, numbers=NUMBERS)
+
+
+def test_attributes_of_edges_are_labels():
+    nx = networkx.MultiDiGraph()
+    nx.add_node("a", type="user", kind="old", kind_split="train")
+    nx.add_node("x", type="item")
+    nx.add_edge("a", "x", relation="rates", stars=4.5)
+    nx.add_edge("a", "x", relation="rates")
+    made = hetjax.from_networkx(nx, labels=["user.kind", "user-rates-item.stars"], numbers=["rates.stars"])
+    assert made.target == "user.kind" and made.splits["train"].tolist() == [0]
+    np.testing.assert_array_equal(made.column("rates").labels, np.float32([4.5, np.nan]))
+
+
+PYG = {
+    "user": {"num_nodes": 3, "y": np.array([0, 1, -1]), "age": np.array([1.5, 2, 3])},
+    "item": {"x": np.eye(3), "price": np.array([1.0, 2, 3]), "price_train_mask": np.array([True, False, True])},
+    RATES: {
+        "edge_index": np.array([[0, 1], [1, 2]]),
+        "edge_label": np.array([1, 0, 1]),
+        "edge_label_index": np.array([[0, 1, 2], [0, 0, 0]]),
+        "stars": np.array([2, 4]),
+    },
+}
+
+
+def test_labels_of_edges_and_named_attributes_of_pyg_are_columns(caplog):
+    made = hetjax.from_pyg(HeteroData(PYG))
+    pairs = made.column("rates.edge_label")
+    assert made.target == "user.label" and [*made.columns] == ["user--rates--item.edge_label"]
+    np.testing.assert_array_equal(pairs.ends, PYG[RATES]["edge_label_index"])
+    assert "relation user -rates-> item: left out: stars" in caplog.messages
+    named = hetjax.from_pyg(HeteroData(PYG), labels=["user.age", "item.price", "rates.stars"], numbers=["item.price"])
+    assert named.target == "user.age" and named.numeric and named.column("item").numeric
+    assert named.column("item.price").splits["train"].tolist() == [0, 2]
+    np.testing.assert_array_equal(named.column("rates.stars").ends, PYG[RATES]["edge_index"])
+    with pytest.raises(InputError, match="labels 'user--rates--item.stars': 1 labels != 2 pairs"):
+        hetjax.from_pyg(HeteroData(PYG | {RATES: PYG[RATES] | {"stars": np.array([2])}}), labels="rates.stars")
+
+
+def test_floats_of_pyg_are_numbers_where_they_have_fractions(caplog):
+    stores = {"item": {"x": np.eye(3), "y": np.array([[0.5], [1], [2]])}, ("item", "to", "item"): PYG[RATES]}
+    assert hetjax.from_pyg(HeteroData(stores), labels=["item.y"]).numeric
+    assert "labels 'item.y': floats with fractions are numbers to predict, not classes" in caplog.messages
+    stores["item"]["y"] = np.array([0.0, 1, 2])
+    assert not hetjax.from_pyg(HeteroData(stores)).numeric and hetjax.from_pyg(HeteroData(stores), numbers=True).numeric
 
 
 def test_columns_of_frames_of_edges_are_labels():

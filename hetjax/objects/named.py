@@ -95,14 +95,27 @@ def split_words(column: Column) -> np.ndarray:
     return words
 
 
-def with_fractions(columns: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names of the columns of floats some of which are no whole numbers, which a line says: numbers to predict, not classes."""
-    found = []
-    for name, column in columns.items():
-        values = as_dense(column, f"labels {name!r}") if column is not None else np.empty(0)
-        one = values.dtype.kind == "f" and (values.ndim == 1 or values.shape[1:] == (1,))
-        if one and bool((values != np.floor(values))[np.isfinite(values)].any()):
-            found.append(name)
+def as_numbers(
+    numbers: bool | Collection[str], given: Mapping[str, Any], marked: Collection[str] = ()
+) -> bool | frozenset[str]:
+    """Return which columns are numbers to predict, not classes: those that the user says or that are marked, and floats with fractions, which a line says.
+
+    Args:
+      numbers: as of `hetjax.from_arrays`.
+      given: the columns by their names, of pairs `(sources, targets, labels)`.
+    """
+    if isinstance(numbers, bool | np.bool_) and numbers:
+        return True
+    asked = [numbers] if isinstance(numbers, str) else [] if isinstance(numbers, bool | np.bool_) else numbers
+    found = {*asked, *marked}
+    for name, column in given.items():
+        values = column[2] if type(column) is tuple else column
+        if name in found or values is None or not hasattr(values, "shape"):
+            continue
+        array = as_dense(values, f"labels {name!r}")
+        one = array.dtype.kind == "f" and (array.ndim == 1 or array.shape[1:] == (1,))
+        if one and bool((array != np.floor(array))[np.isfinite(array)].any()):
+            found.add(name)
             log.warning("labels %r: floats with fractions are numbers to predict, not classes", name)
     return frozenset(found)
 

@@ -19,13 +19,13 @@ from hetjax.objects import back
 from hetjax.objects.arrays import as_relation, from_arrays
 from hetjax.objects.named import (
     Named,
+    as_numbers,
     attribute_of,
     masks_of,
     named_columns,
     other_columns,
     own_splits,
     split_names,
-    with_fractions,
 )
 from hetjax.objects.numbering import as_count
 from hetjax.objects.typed import Typed, by_type
@@ -35,7 +35,7 @@ from hetjax.system.logs import log
 INDICES = {"train_idx": "train", "val_idx": "validation", "valid_idx": "validation", "test_idx": "test"}
 NODE_KEYS = {"x", "y", "num_nodes", "ids", "node_type", *MASKS, *INDICES}
 EDGE_KEYS = {"edge_index", "adj_t", "edge_weight", "edge_type"}
-GRAPH_KEYS = {"classes", "label_name", "label_columns", "_node_type_names", "_edge_type_names"}
+GRAPH_KEYS = {"classes", "label_name", "label_numbers", "label_columns", "_node_type_names", "_edge_type_names"}
 NUMBERS = "numbers"  # in `label_columns` as `to_pyg` leaves it
 PAIR_LABEL = "edge_label"  # of RandomLinkSplit, with `edge_label_index`
 
@@ -103,13 +103,8 @@ def from_pyg(
         by_column = {name: nodes[own].masks} | by_column if nodes[own].masks else by_column
     if splits is None:
         splits = {name: masks for name, masks in by_column.items() if masks} or (0.6, 0.2, 0.2)
-    if not isinstance(numbers, bool | np.bool_) or not numbers:
-        values = {name: one[2] if type(one) is tuple else one for name, one in given.items()}
-        plain = {name: None if isinstance(one, Categories) else one for name, one in values.items()}
-        marks = {name for name, kind in marked.items() if isinstance(kind, str) and kind == NUMBERS and name in given}
-        plain = {name: one for name, one in plain.items() if name not in marks}
-        asked = [numbers] if isinstance(numbers, str) else list(numbers) if not isinstance(numbers, bool) else []
-        numbers = {*asked, *marks, *with_fractions(plain)}
+    marks = {name for name, kind in marked.items() if isinstance(kind, str) and kind == NUMBERS and name in given}
+    marks |= {name} if own and _get(data, "label_numbers") is True else set()
     return from_arrays(
         edges,
         {name: one.x for name, one in nodes.items() if one.x is not None},
@@ -120,7 +115,7 @@ def from_pyg(
         reverse,
         seed,
         target,
-        numbers,
+        as_numbers(numbers, given, marks),
     )
 
 
@@ -379,6 +374,8 @@ def to_pyg(graph: HetGraph) -> Any:
             data[tuple(relation)].edge_weight = torch.from_numpy(weights.copy())
     if graph.label_name != LABEL_NAME:
         data.label_name = graph.label_name
+    if graph.numeric:
+        data.label_numbers = True
     if graph.columns:
         owners: list[str | Relation] = [*graph.schema.nodes, *graph.schema.relations]
         data.label_columns = {}
