@@ -28,7 +28,7 @@ def outcome(file: Path) -> tuple[str, str]:
         except InputError as error:
             reasons.append(str(error).removeprefix(f"{file}: "))
             continue
-        labelled = any(table.label for table in config.nodes)
+        labelled = any(table.labels for table in (*config.nodes, *config.edges))
         return words + (", to predict alone" if not labelled else ""), "; ".join(config.left_out)
     return "refused", reasons[-1]
 

@@ -68,7 +68,7 @@ def given_columns(
     """
     columns, pairs = {}, {}
     for key, values in (labels or ({target: None} if target else {})).items():
-        name, relation = _full(key, types, relations)
+        name, relation = full_name(key, types, relations)
         if name in columns or name in pairs:
             raise InputError(f"labels of {' and '.join(map(str, labels or ()))}: two of them are one column")
         if relation is None:
@@ -77,7 +77,7 @@ def given_columns(
             pairs[name] = relation, values
     if pairs and not columns:
         named_type = target or next(iter(pairs.values()))[0].target
-        columns = {_full(named_type, types, ())[0]: None}
+        columns = {full_name(named_type, types, ())[0]: None}
     named = [name for name in columns if target is None or target in (name, column_type(name))]
     if not named:
         given = " and ".join(labels or ()) or "none"
@@ -88,7 +88,7 @@ def given_columns(
     return Given(column_type(own), own.removeprefix(f"{column_type(own)}."), columns[own], others, pairs)
 
 
-def _full(key: Any, types: Collection[str], relations: Collection[Relation]) -> tuple[str, Relation | None]:
+def full_name(key: Any, types: Collection[str], relations: Collection[Relation]) -> tuple[str, Relation | None]:
     """Return the full name of a column, and its relation if it is one's."""
     if isinstance(key, tuple):
         key = "--".join(map(str, key)) if key not in relations else Relation(*key).key
@@ -130,7 +130,7 @@ def numbers_by_column(numbers: bool | Collection[str], given: Given) -> frozense
 def _column(name: Any, given: Given, what: str) -> str:
     """Return the full name of a column that splits or numbers are given of."""
     types = {column_type(full) for full in (given.own, *given.others)}
-    full, _ = _full(name, types, [relation for relation, _ in given.pairs.values()])
+    full, _ = full_name(name, types, [relation for relation, _ in given.pairs.values()])
     if full not in given.names:
         raise InputError(f"{what} of {short(repr(name), 80)}, and no column of labels{nearest(str(name), given.names)}")
     return full

@@ -1,6 +1,6 @@
 """PyG's `HeteroData` and `Data`: read by what they offer, so that PyG and torch are imported only to make one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +12,21 @@ from hetjax.casts.labels import Categories
 from hetjax.casts.numbers import as_weights
 from hetjax.casts.splits import MASKS, as_mask, check_once
 from hetjax.datasets.homogeneous import EDGE, NODE
+from hetjax.graph.columns import LABEL_NAME, Column
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.schema import Relation
 from hetjax.objects import back
 from hetjax.objects.arrays import as_relation, from_arrays
+from hetjax.objects.named import (
+    Named,
+    as_numbers,
+    attribute_of,
+    masks_of,
+    named_columns,
+    other_columns,
+    own_splits,
+    split_names,
+)
 from hetjax.objects.numbering import as_count
 from hetjax.objects.typed import Typed, by_type
 from hetjax.system.errors import InputError, reading, short
@@ -23,7 +35,9 @@ from hetjax.system.logs import log
 INDICES = {"train_idx": "train", "val_idx": "validation", "valid_idx": "validation", "test_idx": "test"}
 NODE_KEYS = {"x", "y", "num_nodes", "ids", "node_type", *MASKS, *INDICES}
 EDGE_KEYS = {"edge_index", "adj_t", "edge_weight", "edge_type"}
-GRAPH_KEYS = {"classes", "_node_type_names", "_edge_type_names"}
+GRAPH_KEYS = {"classes", "label_name", "label_numbers", "label_columns", "_node_type_names", "_edge_type_names"}
+NUMBERS = "numbers"  # in `label_columns` as `to_pyg` leaves it
+PAIR_LABEL = "edge_label"  # of RandomLinkSplit, with `edge_label_index`
 
 
 class Nodes(NamedTuple):
@@ -38,18 +52,28 @@ class Nodes(NamedTuple):
 
 @reading("hetjax.from_pyg")
 def from_pyg(
-    data: Any, target: str | None = None, reverse: bool = False, splits: Any = None, seed: int = 0
+    data: Any,
+    target: str | None = None,
+    reverse: bool = False,
+    splits: Any = None,
+    seed: int = 0,
+    labels: Sequence[str] | str = (),
+    numbers: bool | Collection[str] = False,
 ) -> HetGraph:
     """Return a graph of a `torch_geometric.data.HeteroData`, or a `Data`, whose node type is `node` and relation `edge`.
 
     Read are `x`, `y`, `num_nodes`, and `train_mask`, `val_mask` and `test_mask` (or `train_idx` ...) of nodes; `edge_index`, or
-    `adj_t`, and `edge_weight` of edges; and `ids` and `classes` as `to_pyg` leaves them. What else there is, such as features of
+    `adj_t`, and `edge_weight` of edges; `edge_label` of edges, or of the pairs `edge_label_index`, as a column of the relation; and
+    `ids` and `classes` as `to_pyg` leaves them. What else there is, such as features of
     edges, is left out, which a line says. A `Data` with `node_type` or `edge_type` becomes as many node types and relations.
 
     Args:
       data: the object; what is in it is not copied where hetjax can use it as it is.
       target: the node type to classify; needed where several have `y`, and where none has, of a graph to predict.
       reverse, splits, seed: as in `hetjax.from_arrays`; splits that are given come before masks.
+      labels: the columns of labels in place of `y` and `edge_label`, where there are several: `TYPE.NAME` is `NAME` of a node type,
+        and `RELATION.NAME` that of edges, or of the pairs `NAME_index`. Splits of their own are in `NAME_train_mask` ....
+      numbers: whether labels are numbers to predict, not classes; or the names of those that are. Floats with fractions are.
 
     Raises:
       InputError: as `hetjax.from_arrays`; or labels of no type, or of several.
@@ -57,35 +81,93 @@ def from_pyg(
     if hasattr(data, "node_types") and hasattr(data, "edge_types"):
         links = {as_relation(kind): data[kind] for kind in data.edge_types}
         edges: dict[Any, Ends] = {relation: _ends(store, f"relation {relation}") for relation, store in links.items()}
-        nodes = {name: _nodes(data[name], f"nodes of type {name!r}") for name in data.node_types}
-        _say_left_out({f"nodes of type {n!r}": data[n] for n in data.node_types}, NODE_KEYS)
-        _say_left_out({f"relation {relation}": store for relation, store in links.items()}, EDGE_KEYS)
+        stores = {name: data[name] for name in data.node_types}
+        nodes = {name: _nodes(store, f"nodes of type {name!r}") for name, store in stores.items()}
     elif _get(data, "edge_index") is not None or _get(data, "adj_t") is not None:
         nodes, edges = _homogeneous(data)
-        _say_left_out({"data": data}, NODE_KEYS | EDGE_KEYS | GRAPH_KEYS)
+        one_type = [*nodes] == [NODE] and [*edges] == [EDGE]
+        stores, links = ({NODE: data}, {EDGE: data}) if one_type else ({}, {})
     else:
         raise InputError(
             f"{type(data).__name__} without edge_index or adj_t: should be a Data or HeteroData with edges"
         )
-    asked, target = target, back.only_target([name for name, one in nodes.items() if one.y is not None], target, nodes)
+    marked = _get(data, "label_columns") or {}
+    pairs = [f"{r.key}.{PAIR_LABEL}" for r, store in links.items() if _get(store, PAIR_LABEL) is not None]
+    named = named_columns(labels or [*marked, *(name for name in pairs if name not in marked)], nodes, links)
+    _say_left_out(stores, links, named, data)
+    own = _own(nodes, target, named, bool(labels))
+    given, by_column = _columns(stores, links, edges, named, marked, own)
+    if own:
+        name = f"{own}.{_get(data, 'label_name') or LABEL_NAME}"
+        given = {name: _classified(nodes[own].y, _get(data, "classes"))} | given
+        by_column = {name: nodes[own].masks} | by_column if nodes[own].masks else by_column
     if splits is None:
-        splits = nodes[target].masks or (0.6, 0.2, 0.2)
-    classes = _get(data, "classes")
+        splits = {name: masks for name, masks in by_column.items() if masks} or (0.6, 0.2, 0.2)
+    marks = {name for name, kind in marked.items() if isinstance(kind, str) and kind == NUMBERS and name in given}
+    marks |= {name} if own and _get(data, "label_numbers") is True else set()
     return from_arrays(
         edges,
         {name: one.x for name, one in nodes.items() if one.x is not None},
-        {
-            target: nodes[target].y
-            if classes is None or nodes[target].y is None
-            else Categories(nodes[target].y, classes)
-        },
+        given,
         splits,
         {name: one.size for name, one in nodes.items() if one.size is not None},
         {name: one.ids for name, one in nodes.items() if one.ids is not None},
         reverse,
         seed,
-        asked,
+        target,
+        as_numbers(numbers, given, marks),
     )
+
+
+def _own(nodes: Mapping[str, Nodes], target: str | None, named: Sequence[Named], chosen: bool) -> str:
+    """Return the type whose `y` is the graph's own column; empty where `labels` say which are, or relations alone have labels."""
+    if chosen and any(one.relation is None for one in named):
+        return ""
+    labelled = [name for name, one in nodes.items() if one.y is not None]
+    return "" if named and not labelled and target is None else back.only_target(labelled, target, nodes)
+
+
+def _classified(y: Any, classes: Any) -> Any:
+    return y if classes is None or y is None else Categories(y, classes)
+
+
+def _columns(
+    stores: Mapping[str, Any],
+    links: Mapping[Any, Any],
+    edges: Mapping[Any, Ends],
+    named: Sequence[Named],
+    marked: Mapping[str, Any],
+    own: str,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the columns that are named, as `from_arrays` takes them, and their splits as far as there are masks."""
+    given: dict[str, Any] = {}
+    splits: dict[str, Any] = {}
+    divided = {own}  # the types whose masks are another column's
+    for one in named:
+        store = stores.get(one.owner) if one.relation is None else links[one.relation]
+        data = {} if store is None else {key: _get(store, key) for key in _keys(store)}
+        if one.relation is None and one.attribute == LABEL_NAME and LABEL_NAME not in data:
+            data[LABEL_NAME] = attribute_of(one._replace(attribute="y"), data)
+        values, classes = attribute_of(one, data), marked.get(one.full)
+        values = Categories(values, classes) if isinstance(classes, list) else values
+        place = f"labels {one.full!r}"
+        masks = own_splits(one.attribute, data, place)
+        if masks is None and one.owner not in divided and one.relation is None:
+            masks = _masks(store, _rows(attribute_of(one, data)), place)
+        splits |= {one.full: masks} if masks else {}
+        divided.add(one.owner)
+        if one.relation is not None:
+            index = data.get(f"{one.attribute}_index")
+            ends = edges[one.relation] if index is None else _given_ends(_Index(index), place)
+            values = ends.source, ends.target, values
+        given[one.full] = values
+    return given, splits
+
+
+class _Index(NamedTuple):
+    """A store that has ends alone."""
+
+    edge_index: Any
 
 
 def _get(store: Any, key: str) -> Any:
@@ -158,8 +240,16 @@ def _mask_of(given: Any, count: int, place: str) -> np.ndarray:
     return mask
 
 
-def _say_left_out(stores: Mapping[str, Any], expected: set[str]) -> None:
-    for place, store in stores.items():
+def _say_left_out(stores: Mapping[str, Any], links: Mapping[Any, Any], named: Sequence[Named], data: Any) -> None:
+    """Say what is not read: of nodes, of edges, or of a `Data`, which has both."""
+    used: dict[str, set[str]] = {}
+    for one in named:
+        used.setdefault(one.owner, set()).update((one.attribute, f"{one.attribute}_index", *split_names(one.attribute)))
+    parts = {f"nodes of type {name!r}": (store, NODE_KEYS | used.get(name, set())) for name, store in stores.items()}
+    parts |= {f"relation {r}": (store, EDGE_KEYS | used.get(r.key, set())) for r, store in links.items()}
+    if not stores or any(store is data for store in stores.values()):
+        parts = {"data": (data, NODE_KEYS | EDGE_KEYS | GRAPH_KEYS | set().union(*used.values()))}
+    for place, (store, expected) in parts.items():
         if left := [key for key in _keys(store) if key not in expected]:
             what = f"{', '.join(left)}: hetjax has no features of edges" if "edge_attr" in left else ", ".join(left)
             log.warning("%s: left out: %s", place, what)
@@ -256,7 +346,8 @@ def _taken(ids: Sequence[Any], rows: np.ndarray) -> list[Any]:
 
 def to_pyg(graph: HetGraph) -> Any:
     """Return a `HeteroData` of a graph, with `x`, `y`, masks, `edge_index` and `edge_weight`; ids and classes, where there are
-    names, are the lists `ids` of a node type and `classes`.
+    names, are the lists `ids` of a node type and `classes`. Other columns of labels are `NAME` of their type or relation, with
+    `NAME_train_mask` ..., and `NAME_index` of pairs; `label_columns` says which, for `from_pyg`.
 
     Raises:
       ImportError: PyG is not installed.
@@ -281,4 +372,28 @@ def to_pyg(graph: HetGraph) -> Any:
         data[tuple(relation)].edge_index = torch.from_numpy(np.stack([source, end]))
         if weights is not None:
             data[tuple(relation)].edge_weight = torch.from_numpy(weights.copy())
+    if graph.label_name != LABEL_NAME:
+        data.label_name = graph.label_name
+    if graph.numeric:
+        data.label_numbers = True
+    if graph.columns:
+        owners: list[str | Relation] = [*graph.schema.nodes, *graph.schema.relations]
+        data.label_columns = {}
+        for owner in owners:
+            store = data[tuple(owner)] if isinstance(owner, Relation) else data[owner]
+            key = owner.key if isinstance(owner, Relation) else owner
+            marks = {name: _write(store, name, column) for name, column in other_columns(graph, owner).items()}
+            data.label_columns |= {f"{key}.{name}": mark for name, mark in marks.items()}
     return data
+
+
+def _write(store: Any, name: str, column: Column) -> Any:
+    """Write a column of labels into a store; return `NUMBERS`, or the names of the classes, or None where they have none."""
+    import torch
+
+    store[name] = torch.from_numpy(np.array(column.labels, np.float32 if column.numeric else np.int64))
+    for key, mask in masks_of(column).items():
+        store[f"{name}_{key}"] = torch.from_numpy(mask)
+    if column.ends is not None:
+        store[f"{name}_index"] = torch.from_numpy(np.stack(column.ends).astype(np.int64))
+    return NUMBERS if column.numeric else None if column.names is None else column.names.values.to_pylist()

@@ -74,6 +74,28 @@ def there_and_back(library: str, seed: int, several: bool) -> None:
     same(graph, back, ordered=library != "networkx")
 
 
+def columns_there_and_back(library: str) -> None:
+    """Raise an AssertionError unless columns of labels of nodes and pairs come back as they were."""
+    ends, numbers = (np.array([0, 1, 2]), np.array([0, 1, 1])), ["user.age", "item.price", "rates.stars"]
+    labels = {
+        "user.kind": [1, 0, -1],
+        "user.age": [30.5, np.nan, 60],
+        "item.price": [1.0, 2],
+        "rates.stars": (*ends, [5, 1.5, np.nan]),
+    }
+    splits = {"user.kind": {"train": [0]}, "user.age": {"val": [2]}, "item": {}, "rates.stars": {"test": [1]}}
+    splits["item.price"] = splits.pop("item")
+    graph = hetjax.from_arrays({("user", "rates", "item"): ends}, {}, labels, splits, numbers=numbers)
+    made = getattr(hetjax, f"to_{library}")(graph)
+    names = ["user.label", *list(labels)[1:]] if library == "dgl" else []
+    found = getattr(hetjax, f"from_{library}")(made, labels=names, numbers=numbers if names else False)
+    for name in labels:
+        mine, other = graph.column(name), found.column("user.label" if name == "user.kind" and names else name)
+        for one, its in zip(mine.arrays, other.arrays, strict=True):
+            assert one.dtype == its.dtype
+            np.testing.assert_array_equal(one, its)
+
+
 def pyg_cases() -> None:
     """Raise an AssertionError unless graphs that PyG makes in other ways are read as they are."""
     import torch
@@ -143,4 +165,5 @@ if __name__ == "__main__":
         {"pyg": pyg_cases, "dgl": dgl_cases}[library]()
         for seed, several in GRAPHS:
             there_and_back(library, seed, several)
+        columns_there_and_back(library)
         print(f"{len(GRAPHS)} graphs came back from {library} {version(PACKAGES[library])} as they were")
