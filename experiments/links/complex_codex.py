@@ -1,10 +1,12 @@
-"""ComplEx on CoDEx-S by the parts of link prediction, without a graph network: do scores, loss and filtered ranks give what is published?
+r"""ComplEx on CoDEx-S by the parts of link prediction, without a graph network: do scores, loss and filtered ranks give what is published?
 
-    python experiments/links/complex_codex.py --data FOLDER/codex_s --out experiments/links/results/complex_codex.json
+    python experiments/links/complex_codex.py --data FOLDER/codex_s --optimizer adagrad --rate 0.1 --n3 0.01 --dropout 0 0 \
+        --batch 512 --every 2 --epochs 40 --patience 4 --out experiments/links/results/complex_codex_n3_0.01.json
 
-The setting is that of CoDEx's authors for LibKGE: 256 complex numbers, reciprocal relations, the softmax over all entities, Adam with
-learning rate 0.000339, batches of 1024, dropout 0.079 of entities and 0.056 of relations, at most 400 epochs. The embeddings of the best
-epoch by MRR of the validation triples are tested. Published: MRR 0.465, Hits@1 0.372, Hits@10 0.646.
+There are 256 complex numbers, reciprocal relations, and the softmax over all entities. The embeddings of the best epoch by MRR of the
+validation triples are tested. CoDEx's authors publish MRR 0.465, Hits@1 0.372, Hits@10 0.646. The command above has 0.461, 0.364 and 0.649,
+one seed; N3 of 0.01 was better on validation than 0.03, the one other value that was trained to its end. The defaults are the setting that
+CoDEx's authors give for a model of these triples (Adam, dropout, 400 epochs), which was not trained to its end here.
 """
 
 import argparse

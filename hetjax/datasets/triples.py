@@ -68,8 +68,6 @@ def read(folder: str | Path, options: Options | None = None) -> HetGraph:
 
 def _entities(folder: Path, files: list[Triples], options: Options) -> Entities:
     if options.form == "lists":
-        if options.types:
-            raise InputError(f"triples.types is {options.types}, and triples.form lists has the types user and item")
         return entities(files, lambda name: USER, lambda name: ITEM)
     of_name = typed(folder / options.types, files) if options.types else lambda name: ENTITY
     return entities(files, of_name, of_name)
