@@ -84,7 +84,7 @@ class SharedTask:
     """Task: what is predicted, and of which nodes."""
 
     name: str = "node_classification"
-    """what is predicted: node_classification; node_regression, a number of each node; or MODULE:NAME of a task of one's own"""
+    """what is predicted: node_classification; node_regression, numbers of each node; or MODULE:NAME of a task of one's own"""
     target: str = ""
     """the column of labels that is predicted, such as paper.year, or the node type of the only one; unset: the graph's own"""
 
