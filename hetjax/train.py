@@ -46,7 +46,7 @@ from hetjax.system.callables import call_as
 from hetjax.system.errors import InputError
 from hetjax.system.logs import hides_bar, log
 from hetjax.tasks import baselines, stacking
-from hetjax.tasks.quality import Quality
+from hetjax.tasks.quality import Metric, Quality
 from hetjax.tasks.task import Task
 from hetjax.training import guard, saving
 from hetjax.training.prepare import OTHER_GRAPH, prepare
@@ -316,10 +316,15 @@ def _line(record: dict, task: Task) -> str:
     names = dict.fromkeys(
         (task.metric if task.metric in (*shown, "loss") else task.headline, task.headline, *task.beside)
     )
-    words = [f"{task.metrics[name].label} {quality[name]:.4f}" for name in names if quality.get(name) is not None]
+    words = [_score(task.metrics[name], value) for name in names if (value := quality.get(name)) is not None]
     return f"epoch {record['epoch']}: train loss {record['train_loss']:.4f}" + (
         f", validation {', '.join(words)}" if words else ""
     )
+
+
+def _score(metric: Metric, value: float) -> str:
+    """Return a metric of the line of an epoch, shares as they are."""
+    return f"{metric.label} {value:.4f}" if metric.unit == "%" else f"{metric.label} {metric.words(value)}"
 
 
 if __name__ == "__main__":

@@ -159,6 +159,12 @@ def test_other_doors_give_the_numbers_back_and_doctor_looks_for_no_classes(tmp_p
     found = [data["y"] for _, data in hetjax.to_networkx(graph).nodes(data=True) if "y" in data]
     assert len(found) == 55 and all(isinstance(one, float) for one in found)
     assert not [one for one in [*odd(graph, 2), *leakage(graph)] if "class" in str(one)]
+    far = replace(graph, labels=np.exp((graph.labels - 1000) / 20))
+    assert any("robust deviations from the median" in str(one) for one in odd(far, 2))
+    alike = replace(
+        graph, labels=np.stack([graph.labels, graph.labels * 0], axis=1), schema=replace(graph.schema, classes=2)
+    )
+    assert any("number '1' has one value, 0, at all 33 training nodes" in str(one) for one in odd(alike, 2))
 
 
 def test_what_is_no_number_is_said():

@@ -10,6 +10,7 @@ from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import HetGraph, check_labels
 from hetjax.graph.schema import Relation
 from hetjax.system.errors import InputError
+from hetjax.tasks.number_rules import FAR, SHARE, far
 
 EDGES = 2**22  # looked at together
 VALUES = 2**24  # of features
@@ -80,7 +81,7 @@ def odd(graph: HetGraph, layers: int) -> Iterator[Finding]:
             yield Finding(
                 "wrong" if name == "train" else "note", f"split {name} is empty: {what}", "give more nodes with labels"
             )
-    yield from _classes(graph)
+    yield from _numbers(graph) if graph.numeric else _classes(graph)
 
 
 def _alone(graph: HetGraph, node_type: str) -> Iterator[Finding]:
@@ -140,10 +141,25 @@ def duplicates(csc: CSC, sources: int) -> int:
     return found
 
 
+def _numbers(graph: HetGraph) -> Iterator[Finding]:
+    """Find numbers to predict that training nodes lack or all have alike, and heavy tails."""
+    train = graph.labels[graph.splits["train"]].reshape(len(graph.splits["train"]), graph.schema.classes)
+    for name, column in zip(graph.names.class_names(graph.schema.classes), train.T):
+        known, what = column[~np.isnan(column)], f"number {name!r}" if train.shape[1] > 1 else "the number to predict"
+        if not len(known) or (known == known[0]).all():
+            state = f"has one value, {known[0]:g}, at" if len(known) else "is not known of"
+            yield Finding(
+                "note", f"{what} {state} all {len(column):,} training nodes", "leave it out, or split otherwise"
+            )
+        elif (share := far(known)) > SHARE:
+            words = (
+                f"{100 * share:.2g} % of the training nodes have {what} over {FAR:g} robust deviations from the median"
+            )
+            yield Finding("note", words, "node_regression.scale and loss are chosen by this, if they are not given")
+
+
 def _classes(graph: HetGraph) -> Iterator[Finding]:
     """Find classes without a training node."""
-    if graph.numeric:
-        return
     labels, names = graph.labels[graph.splits["train"]], graph.names.class_names(graph.schema.classes)
     counts = labels.sum(axis=0, dtype=np.int64) if graph.multilabel else np.bincount(labels, minlength=len(names))
     missing = [name for name, count in zip(names, counts) if not count]

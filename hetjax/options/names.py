@@ -48,7 +48,7 @@ HERE = {other: name for name, others in EQUAL.items() for other in others}
 NONE = {
     "device": "hetjax takes the accelerators that jax finds; JAX_PLATFORMS=cpu in the environment keeps to the CPU",
     "optimizer": "it is Adam, of train.learning_rate, train.l2 and train.weight_decay",
-    "loss": "it is the cross-entropy; node_classification.class_weights and node_classification.label_smoothing change it",
+    "loss": "of classes it is the cross-entropy, which node_classification.class_weights, focal and label_smoothing change; of numbers node_regression.loss",
     "activation": "each model has its own; a model of your own may have another",
     "verbose": "in Python, logging.getLogger('hetjax').setLevel('INFO') and a handler show it; a command takes --verbose",
 }

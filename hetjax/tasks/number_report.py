@@ -15,6 +15,7 @@ from hetjax.tasks.report_parts import Image, Part, Table, percent
 MOST_DRAWN = 4  # numbers that are drawn
 MOST_POINTS = 2000  # of a picture
 BINS = 30
+SHARES = (0.05, 0.25, 0.5, 0.75, 0.95)  # of the residuals, in a table
 HEAD = "number", "RMSE", "MAE", "R2", "Spearman", "nodes"
 
 
@@ -51,9 +52,10 @@ def parts(test: NumberPredictions, values: np.ndarray, unit: str, folder: Path) 
             ),
         ):
             images[key].append(Image(drawn(folder, draw, true, predicted, label, unit), alt))
+    words_of_residuals = f"A residual is the prediction less the true value{in_unit}."
     found = [
         Part("Predicted and true", words, images["predicted"], table),
-        Part("Residuals", [_residual_words(points - values, in_unit)], images["residuals"]),
+        Part("Residuals", [words_of_residuals], images["residuals"], [_residuals(points - values, names)]),
     ]
     return [*found, _intervals(test, values, names)] if test.quantiles else found
 
@@ -65,11 +67,15 @@ def _row(name: str, predicted: np.ndarray, values: np.ndarray) -> Sequence[Any]:
     return [name, *cells, f"{int(known.sum()):,}"]
 
 
-def _residual_words(off: np.ndarray, in_unit: str) -> str:
-    """Return how far residuals, predicted less true, lie from 0."""
-    known = off[~np.isnan(off)]
-    low, middle, high = np.quantile(known, (0.05, 0.5, 0.95))
-    return f"A residual is the prediction less the true value{in_unit}. Their median is {middle:.4g}, and nine in ten lie between {low:.4g} and {high:.4g}."
+def _residuals(off: np.ndarray, names: Sequence[str]) -> Table:
+    """Return how far residuals, predicted less true, lie from 0, of each number that is known."""
+    columns = {name: column[~np.isnan(column)] for name, column in zip(names, off.T)}
+    rows = [
+        [name if len(names) > 1 else "all", *(f"{one:.4g}" for one in np.quantile(column, SHARES))]
+        for name, column in columns.items()
+        if len(column)
+    ]
+    return Table("Residuals of test nodes", ("number", *(f"{100 * share:g} % are below" for share in SHARES)), rows)
 
 
 def _intervals(test: NumberPredictions, values: np.ndarray, names: Sequence[str]) -> Part:
