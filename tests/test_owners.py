@@ -128,7 +128,10 @@ def test_help_lists_the_sections_that_are_chosen():
     sections, lines = listed()
     assert sections == {"synthetic", "rgcn", "raf", "node_classification"} and len(lines) == 4
     assert lines[1] == "--model.name NAME --help lists the options of a model: hgt, sehgnn, gin, gat, gatv2."
-    assert lines[3] == "--task.name NAME --help lists the options of a task: node_regression, edge_classification, edge_regression."
+    assert (
+        lines[3]
+        == "--task.name NAME --help lists the options of a task: node_regression, edge_classification, edge_regression."
+    )
     assert listed(data_format="igb", model_name="gcn", mesh_strategy="tensor")[0] == {
         "igb",
         "tensor",
