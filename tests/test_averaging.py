@@ -77,8 +77,7 @@ def plainly(graph, engine, config: Config, epochs: int, every: int, moments: boo
     trained = [train[cut.nodes[graph.schema.target][train] == part] for part in subs]
     engines = []
     for sub, own in zip(subs.values(), trained):
-        local = Local(task, own, sub.nodes)
-        with mock.patch.object(tasks, "make", lambda *_, local=local: local):
+        with mock.patch.object(tasks, "make", return_value=Local(task, own, sub.nodes)):
             engines.append(make_engine(single, sub.graph))
     states = []
     for sub, one in zip(subs.values(), engines):

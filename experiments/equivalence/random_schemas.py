@@ -7,7 +7,7 @@ gradient (weights and learnable rows), and of the worst weight or table after fo
 bound, `faint` has of how many arrays some number has moments that are not zero but under 1e-12 of all, and `damped` the error
 after four steps of Adam with an epsilon of 1e-2, no array left out: this is held to the bound then. Five cases in a row have
 five models, from case 1000 on eight in a row eight others, and from case 2000 on all of them, on graphs whose names, dtypes and
-types are odd, with schedules and warm-ups; tests/support/schemas.py says what is drawn. No numbers: the mesh has
+types are odd, with schedules and warm-ups, and from case 3000 on of a task of one to three root types; tests/support/schemas.py says what is drawn. No numbers: the mesh has
 more partitions or replicas than there is work, or is refused, or all gradients are zero but for rounding. All cases take
 hours on two cores, the smaller come first, and what the file has is not run again.
 """
@@ -28,7 +28,7 @@ import jax
 quick.compile_quickly()
 
 from tests.support.equivalence import damped
-from tests.support.schemas import BOUND, WAYS, WHOLE, Case, found, model_of, random_case, undecided
+from tests.support.schemas import BOUND, WHOLE, Case, found, model_of, random_case, undecided, ways_of
 
 RESULTS = Path(__file__).parent / "results" / "random_schemas.csv"
 ABOUT = ("case", "model", "types", "relations", "layers", "mode")
@@ -45,7 +45,7 @@ def main() -> None:
     rows, failed = read(), 0
     done = {(int(row[0]), row[len(ABOUT)]) for row in rows}
     numbers = range(options.first, options.first + options.cases)
-    missing = {number: [way for way in WAYS if (number, way) not in done] for number in numbers}
+    missing = {number: [way for way in ways_of(number) if (number, way) not in done] for number in numbers}
     cases = {number: random_case(number) for number, ways in missing.items() if ways}
     left = sorted(cases, key=lambda number: cost(number, cases[number]))
     with ProcessPoolExecutor(options.jobs, get_context("spawn"), max_tasks_per_child=10) as pool:

@@ -19,11 +19,13 @@ MODELS = ("rgcn", "rgat", "hgt, joint", "hgt, relation", "own")
 OTHERS = ("gcn", "sage", "gin", "gat", "gatv2", "gcn, decoupled", "rgcn, decoupled", "rgat, decoupled")
 FIRST_OTHER = 1000  # the first case of these, some of whose graphs have weights of edges
 FIRST_ODD = 2000  # the first case whose names, dtypes, types and learning rates are odd; of all models
+FIRST_SEVERAL = 3000  # the first case of a task of one to three root types; of all models
 NAMES = ("itself", "labels", "rev_r0", "r0", "r0 (1 of 2)", "r0 (2 of 2)", "a--b", "a-%2D", "0", "rev_rev_r0")
 TYPES = ("t0 with labels", "t0<-t1", "labels t0<-t0", "t0 itself", "rev_t0")
 NARROW = (np.int8, np.uint8, np.bool_)
 WEIGHTED = ("gcn", "sage", "gin", "rgcn")  # which read weights of edges
 OWN = ("own_mean", "own_blind", "own_drops", "own_alone")  # where several attain a maximum, it has several gradients
+IN_CHUNKS = 1, 1, "tests.test_tensor_chunks:Few", 2
 WHOLE = "all neighbours"  # one device, mini-batches of all neighbours, against the whole graph
 MESHES: dict[str, tuple[tuple, dict]] = {  # and options of the strategy
     "raf 2x1": ((2, 1), {}),
@@ -42,6 +44,7 @@ MESHES: dict[str, tuple[tuple, dict]] = {  # and options of the strategy
     "raf 2, slices": ((2, 1, "raf", 2), {}),
 }
 WAYS = (WHOLE, *MESHES)
+CHUNKS = "chunks 2"  # of the whole graph, where there are several root types
 STEPS, BOUND = 4, 1e-9  # of every error
 REFUSED = (
     "to divide",
@@ -68,7 +71,7 @@ class Case(NamedTuple):
 
 
 def random_case(number: int) -> Case:
-    """Case `number`: five in a row have the five models, from `FIRST_OTHER` on eight the others, from `FIRST_ODD` on all 13."""
+    """Case `number`: five in a row have the five models, from `FIRST_OTHER` on eight the others, from `FIRST_ODD` on all 13, from `FIRST_SEVERAL` on of `Several`."""
     rng = np.random.default_rng(number)
     layers = int(rng.integers(1, 4))
     graph, model = random_graph(rng), random_model(model_of(number), layers, rng)
@@ -88,7 +91,18 @@ def random_case(number: int) -> Case:
         return Case(graph, mode, model, train)
     mode = "full" if rng.random() < 0.4 else "minibatch"  # an empty type that is learned failed there
     train |= {"warmup_steps": int(rng.integers(0, 4)), "schedule": str(rng.choice(["constant", "cosine", "step"]))}
-    return Case(odd(graph, rng), mode, model, train | {"epochs": 3, "schedule_epochs": 1})
+    train |= {"epochs": 3, "schedule_epochs": 1}
+    if number < FIRST_SEVERAL:
+        return Case(odd(graph, rng), mode, model, train)
+    del train["label_smoothing"]  # which is of classes
+    train |= {"task": "tests.support.several:Several", "batch_size": int(rng.integers(1, 13))}
+    graph = odd(graph, rng) if rng.random() < 0.3 else graph
+    return Case(graph, mode, model | {"head": True}, train)
+
+
+def ways_of(number: int) -> tuple[str, ...]:
+    """The ways to train case `number`."""
+    return (*WAYS, CHUNKS) if number >= FIRST_SEVERAL else WAYS
 
 
 def model_of(number: int) -> str:
@@ -226,8 +240,10 @@ def found(case: Case, ways: Sequence[str] = WAYS) -> Iterator[tuple[str, Errors 
             return
         if WHOLE in ways:
             yield WHOLE, apart(alone(case.graph, "minibatch", case.model, STEPS, True, **alike), whole)
-        for name, (mesh, options) in MESHES.items():
-            if name in ways:
+        for name, (mesh, options) in (MESHES | {CHUNKS: (IN_CHUNKS, {})}).items():
+            if name == CHUNKS in ways and case.mode != "full":
+                yield name, None
+            elif name in ways:
                 yield name, _on(reference, case, mesh, options)
 
 
