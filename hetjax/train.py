@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hetjax.options import owners
 from hetjax.options.command_line import check_command, run_command
 from hetjax.system import runtime
 from hetjax.system.version import __version__
@@ -66,7 +67,7 @@ def main(arguments: Sequence[str]) -> None:
     alike_in_all = flat(as_dict(config)) | {"workdir": str(workdir), "hetjax": __version__}
     alike_in_all |= {
         "jax": jax.__version__,
-        "code": digests.of_code(config.model.name, config.task.name, config.mesh.strategy),
+        "code": digests.of_code(config.model.name, *owners.task_names(config.task), config.mesh.strategy),
     }
     with process_group(processes, alike_in_all) as group:
         config, ahead = recipe.resolve(config, arguments, workdir, group)

@@ -59,7 +59,7 @@ def train_graph(
         where = _stored(graph, path) if isinstance(graph, HetGraph) else Path(graph)
         given = [*given, "--data.format=store", f"--data.path={where.absolute()}"]
         config, ahead = recipe.resolve(_config(given), given, path, ProcessGroup())
-        run.trust = frozenset({config.model.name, config.task.name})
+        run.trust = frozenset({config.model.name, *owners.task_names(config.task)})
         train(config, path, ProcessGroup(), ahead)
     return run
 

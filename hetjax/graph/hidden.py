@@ -1,6 +1,6 @@
 """Labelled pairs of a relation that are left out of message passing, where an edge would tell a model its own label."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -14,24 +14,37 @@ from hetjax.system.logs import log
 Hide = Literal["auto", "all", "evaluated", "none"]
 
 
-def hides(graph: HetGraph, how: Hide) -> bool:
+def hides(graph: HetGraph, how: Hide, targets: Sequence[str] = ("",)) -> bool:
     """Return whether `hidden` leaves out any edge of a graph, if it has it."""
+    return any(_hides(graph.with_target(target), how) for target in targets)
+
+
+def _hides(graph: HetGraph, how: Hide) -> bool:
     if graph.relation is None or how == "none":
         return False
     weighted = any(graph.relations[r].weights is not None for r in both_ways(graph.relation, graph))
     return weighted or how != "auto"
 
 
-def hidden(graph: HetGraph, how: Hide) -> HetGraph:
-    """Return the graph without the edges of labelled pairs in the target's relation, and without their reverses in its reverse relation.
+def hidden(graph: HetGraph, how: Hide, targets: Sequence[str] = ("",)) -> HetGraph:
+    """Return the graph without the edges of labelled pairs in the targets' relations, and without their reverses in the reverse relations.
 
     Args:
-      graph: of whose labels the relation is that of pairs; a graph whose labels are of nodes is returned as it is.
+      graph: as it was read; where all labels are of nodes it is returned as it is.
+      targets: the columns of labels that are predicted; an empty name is the graph's own.
       how: `all`: of all pairs that are in a split; `evaluated`: of validation and test pairs; `none`: of none; `auto`: all where edges have
         weights, which may tell the label, else none.
     """
-    if not hides(graph, how) or graph.relation is None or graph.ends is None:
-        return graph
+    for target in targets:
+        aimed = graph.with_target(target)
+        if _hides(aimed, how):
+            graph = replace(graph, relations={**graph.relations, **_left(aimed, how)})
+    return graph
+
+
+def _left(graph: HetGraph, how: Hide) -> dict[Relation, CSC]:
+    """Return what is left of the target's relation and of its reverse."""
+    assert graph.relation is not None and graph.ends is not None
     splits = ("validation", "test") if how == "evaluated" else tuple(graph.splits)
     rows = np.concatenate([graph.splits[name] for name in splits])
     pairs = tuple(ids[rows] for ids in graph.ends)
@@ -39,7 +52,7 @@ def hidden(graph: HetGraph, how: Hide) -> HetGraph:
     for relation, turned in both_ways(graph.relation, graph).items():
         sources, targets = pairs[::-1] if turned else pairs
         found[relation] = without(graph.relations[relation], sources, targets, graph.schema.nodes[relation.source])
-    return replace(graph, relations={**graph.relations, **found})
+    return found
 
 
 def describe(before: HetGraph, after: HetGraph) -> None:

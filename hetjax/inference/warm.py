@@ -15,6 +15,7 @@ from hetjax.graph.label_inputs import without_labels
 from hetjax.graph.label_propagation import ways
 from hetjax.inference.restored import best_state, run_of, same_shape
 from hetjax.kernels.tables import Table
+from hetjax.options import owners
 from hetjax.options.config import Config
 from hetjax.processes import digests
 from hetjax.sharding.strategy import setup
@@ -71,12 +72,13 @@ def warm_start(config: Config, trainer: Trainer) -> Warm:
       InputError: the folder is of no run, or what was learned there does not go with this run's model or graph.
     """
     where, source = config.train.init_from, Path(config.train.init_from)
-    before, trained = run_of(source, {config.model.name, config.task.name}, "{}")
+    before, trained = run_of(source, {config.model.name, *owners.task_names(config.task)}, "{}")
     _check_models(where, before, config)
     graph = models.folded(config.model.name, load(config.data, target=config.task.target))
     given = setup(before, trained)
     same_shape(f"{config.data.path or config.data.format}", graph, trained, trainer, given.trainer)
-    _check_classes(where, graph, trained)
+    for target in owners.targets(config.task):
+        _check_classes(where, graph.with_target(target), trained.with_target(target))
     _check_ways(where, graph, trained)
     state, chosen, _ = best_state(source, given.trainer, before.train.seed, digests.of_graph(before.data, trained))
     learned = {t: on_host(table.rows) for t, table in state.tables.items()}

@@ -4,7 +4,7 @@ with what is chosen."""
 import importlib
 import importlib.util
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 from typing import Any, NamedTuple, get_args, get_type_hints
 
@@ -56,9 +56,10 @@ TASK = Kind(
     "task.name",
     "task",
     "hetjax.tasks.declared.{}",
-    ("node_classification", "node_regression", "edge_classification", "edge_regression"),
+    ("node_classification", "node_regression", "edge_classification", "edge_regression", "several"),
 )
 KINDS = (READER, MODEL, STRATEGY, TASK)
+SEVERAL = "several"  # the task that has others
 CHOOSERS: tuple[tuple[str, Kind, type, type], ...] = (
     ("data", READER, Data, SharedData),
     ("model", MODEL, Model, SharedModel),
@@ -121,8 +122,9 @@ def chosen_own(kind: Kind, chosen: str, given: Mapping[str, Any]) -> dict[str, A
       InputError: an option of another member is set.
     """
     known = sections(kind)
-    if kind in (MODEL, TASK) and ":" in chosen:
-        return {name: section for name, section in given.items() if name in known and changed(section)}
+    if kind in (MODEL, TASK) and (":" in chosen or chosen == SEVERAL):
+        own = {chosen: given.get(chosen) or known[chosen]()} if chosen in known else {}
+        return {name: section for name, section in given.items() if name in known and changed(section)} | own
     for name, section in given.items():
         for key, value in changed(section).items() if name in known and name != chosen else ():
             raise InputError(f"{name}.{key} is {value}, and is for {kind.chooser} {name}; it is {chosen}")
@@ -145,7 +147,36 @@ def choosers_of(given: Mapping[str, Any]) -> dict[str, Any]:
         section = given.get(name) or shared()
         chosen = getattr(section, kind.chooser.split(".")[1])
         found[name] = made(**_keys(section, shared), own=chosen_own(kind, chosen, given))
+    found["task"] = _aimed(found["task"])
     return found
+
+
+def _aimed(task: Task) -> Task:
+    """Return the options of a task; of several targets the first is the column that the graph is read with.
+
+    Raises:
+      InputError: `task.target` names another.
+    """
+    if task.name != SEVERAL:
+        return task
+    first = targets(task)[0]
+    if task.target not in ("", first):
+        raise InputError(
+            f"task.target is {task.target}, and with task.name several it is the first of several.targets, {first or 'of which there is none'}"
+        )
+    return replace(task, target=first)
+
+
+def targets(task: Task) -> tuple[str, ...]:
+    """Return the columns of labels that a task predicts, as the options name them; one empty name is the graph's own."""
+    named = own(task, SEVERAL).named if task.name == SEVERAL else []
+    return tuple(column for column, _ in named) or ("",)
+
+
+def task_names(task: Task) -> tuple[str, ...]:
+    """Return the name of a task and of those that it has, `MODULE:NAME` among them."""
+    named = own(task, SEVERAL).named if task.name == SEVERAL else []
+    return (task.name, *(kind for _, kind in named if kind))
 
 
 def _keys(section: Any, kind: type) -> dict[str, Any]:

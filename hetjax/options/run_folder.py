@@ -5,6 +5,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from hetjax.options.config import Config
+from hetjax.options.owners import task_names
 from hetjax.system import files
 from hetjax.system.errors import InputError, short
 
@@ -52,7 +53,8 @@ def check_trusted(file: Path, config: Config, trust: Trust, how: str = TRUST) ->
       how: what the user gives to trust it; `{}` stands for the option and the name.
     """
     known = {trust} if isinstance(trust, str) else set() if isinstance(trust, bool) else trust
-    for option, name in (("model.name", config.model.name), ("task.name", config.task.name)):
+    names = [("model.name", config.model.name), *(("task.name", name) for name in task_names(config.task))]
+    for option, name in names:
         if ":" in name and trust is not True and name not in known:
             words = f"{file}: {option} is {short(repr(name))}, a module whose code would run"
             raise InputError(f"{words}; if you trust this folder, give {how.format(f'--{option} {name}')}")

@@ -53,7 +53,7 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
     Args:
       ahead: where what was computed to choose is left for who needs it later.
     """
-    read = tasks.find(config.task.name).options
+    read = tasks.find(config.task.name).options_for(graph, config)
     given = given | (OPTIONS - read)
     stats, paths = statistics(graph), list(_paths(config, graph, given))
     config = applied(config, paths)
@@ -87,10 +87,16 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
     model_options = models.takes(name)
     rules = [*of_task, *labels, *metric, named, *_all(stats, name, config, graph, kinds, given)]
     rules = [rule for rule in rules if rule.key not in given]
+    rules = [rule for rule in rules if rule.key != "model.head" or not needs_head(graph, config)]
     rules = [rule for rule in rules if (key := _of_model(rule.key)) is None or key in model_options | {"name"}]
     found = list(compatible(config, graph, few_steps.adapted(rules, config, given, stats.seeds)))
     yield from found
     yield from _fanout(applied(config, found), given)
+
+
+def needs_head(graph: HetGraph, config: Config) -> bool:
+    """Return whether the last layer cannot make the outputs, as those of pairs or of several targets."""
+    return graph.relation is not None or config.task.name == owners.SEVERAL
 
 
 def _fanout(config: Config, given: Set[str]) -> Iterator[Choice]:
@@ -115,7 +121,7 @@ def _all(
         )
     if config.data.metapath_hops or name == "sehgnn":
         yield Choice("model.layers", 1, "metapaths have the hops")
-    one_hot = stats.bare and whole_graph and stats.nodes <= ONE_HOT_NODES and name == "rgcn" and graph.relation is None
+    one_hot = stats.bare and whole_graph and stats.nodes <= ONE_HOT_NODES and name == "rgcn" and not needs_head(graph, config)
     if one_hot:
         yield from _one_hot(stats, config, given)
     elif stats.plain and stats.labels < FEW_LABELS * stats.classes:

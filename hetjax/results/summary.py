@@ -87,8 +87,8 @@ def report_inputs(run: Run, summary: dict, records: list[dict]) -> report.Report
     """Return the contents of the report."""
     task_parts: Sequence[Part] = ()
     if run.outputs is not None:
-        predicted = run.task.predictions(run.outputs, run.graph.names, run.chosen)
-        task_parts = run.task.report(predicted, run.task.examples("test")[: len(run.outputs)], run.workdir.path)
+        examples = run.task.examples("test")[: len(run.outputs)]
+        task_parts = run.task.report_of(run.outputs, run.graph.names, run.chosen, examples, run.workdir.path)
     return report.ReportInputs(run.config, summary, records, task_parts, run.workdir.path, title(run.config))
 
 

@@ -22,6 +22,7 @@ from hetjax.datasets.load import Ahead, load
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.hidden import hidden
 from hetjax.kernels.cost_model import CostModel, current
+from hetjax.options import owners
 from hetjax.options.config import Config
 from hetjax.partition import Partitioning, Workload
 from hetjax.processes.group import ProcessGroup
@@ -108,7 +109,7 @@ def setup(
       InputError: the model does not go with the graph, or has no such option.
     """
     config.check_fanout()
-    graph = hidden(graph, config.task.hide_targets)
+    graph = hidden(graph, config.task.hide_targets, owners.targets(config.task))
     graph = models.changed(config.model.name, graph)
     task = tasks.make(config, graph)
     regime = regime_of(config, len(task.examples("train")))

@@ -46,6 +46,9 @@ class EdgeClassification(NodeClassification):
         nodes, (source, target) = self.pairs.seeds(examples)
         return Seeds(nodes, Places(source, target, self.labels_of(examples)))
 
+    def relocated(self, arrays: Any, rows: Mapping[str, np.ndarray]) -> Any:
+        return self.pairs.relocated(arrays, rows)
+
     def node_values(self, examples: np.ndarray, values: Mapping[str, np.ndarray]) -> np.ndarray:
         return self.pairs.node_values(examples, values)
 

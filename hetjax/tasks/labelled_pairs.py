@@ -105,6 +105,11 @@ class LabelledPairs:
         source, target = (np.searchsorted(nodes[t], ids).astype(np.int32) for t, ids in zip(self.types, ends))
         return nodes, (source, target)
 
+    def relocated(self, arrays: Places, rows: Mapping[str, np.ndarray]) -> Places:
+        """Return the arrays of pairs for other seeds; arguments as of `Task.relocated`."""
+        source, target = (rows[t][at] for t, at in zip(self.types, (arrays.source, arrays.target)))
+        return arrays._replace(source=source, target=target)
+
     def head(self, name: str, linear: bool, outputs: int, decoder: Decoder, bases: int) -> PairHead:
         """Return the head of a task of a name; arguments as of `Task.head` and `PairHead`.
 

@@ -13,6 +13,7 @@ BUILT_IN = {
     "node_regression": "NodeRegression",
     "edge_classification": "EdgeClassification",
     "edge_regression": "EdgeRegression",
+    "several": "Several",
 }  # by the name of its file, the name of its class
 
 
@@ -42,7 +43,7 @@ def make(config: Config, graph: HetGraph) -> Task:
       InputError: there is none of that name, an option is set that it does not have, or one does not go with the graph.
     """
     task = find(config.task.name)
-    read = {renamed.new_name(key, {}) for key in task.options}
+    read = {renamed.new_name(key, {}) for key in task.options_for(graph, config)}
     for section, options in owners.sections_of(config).items():
         for key, value in changed(options).items():
             if f"{section}.{key}" in OPTIONS - read:
@@ -55,11 +56,33 @@ def make(config: Config, graph: HetGraph) -> Task:
     return made
 
 
+def alone(config: Config, graph: HetGraph, place: str) -> Task:
+    """Return the task of a configuration that is to be one of several.
+
+    Args:
+      place: what an error names.
+
+    Raises:
+      InputError: it does not go with the graph, or could not find its nodes among those of other tasks.
+    """
+    try:
+        made = make(config, graph)
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from None
+    examples = made.examples("train")
+    one_each = made.aligned and len(made.roots) == 1
+    if made.aligned and not (one_each and len(made.seeds(examples).nodes[made.root]) == len(examples)):
+        raise InputError(
+            f"{place}: task {config.task.name} has examples of several nodes and no method relocated, which one of several targets needs"
+        )
+    return made
+
+
 def _check(task: Task, place: str) -> None:
     """Raise an InputError where a task has no root type, or names a metric that is none of its own."""
     for name in ("roots", "outputs", "metrics", "headline", "metric", "compared_by"):
         if not hasattr(task, name):
             raise InputError(f"{place}: it has no {name}, which every task has")
-    for name in ("loss", *(getattr(task, name) for name in ("headline", "metric", "compared_by")), *task.beside):
+    for name in ("loss", *(getattr(task, name) for name in ("headline", "metric", "compared_by")), *task.beside, *task.also_compared_by):
         if name not in task.metrics:
             raise InputError(f"{place}: {name!r} is none of its metrics {', '.join(task.metrics)}")

@@ -54,6 +54,7 @@ def of_task(task: Task, quality: Mapping[str, Any]) -> dict[str, Any]:
         "shown": task.shown(quality) or [task.headline],
         "chosen_by": task.metric,
         "compared_by": task.compared_by,
+        "also_compared_by": list(task.also_compared_by),
     }
 
 

@@ -66,6 +66,7 @@ class Task(ABC):
       metric: the metric that epochs are chosen by on the validation examples.
       compared_by: the metric that baselines choose by and are compared by.
       beside: metrics that the line of an epoch names besides, where they are defined.
+      also_compared_by: further metrics that baselines are compared by, each a line.
       options: the keys of `OPTIONS` that the task reads.
     """
 
@@ -76,6 +77,7 @@ class Task(ABC):
     metric: str
     compared_by: str
     beside: tuple[str, ...] = ()
+    also_compared_by: tuple[str, ...] = ()
     options: frozenset[str] = frozenset()
 
     @abstractmethod
@@ -95,6 +97,11 @@ class Task(ABC):
           given: the full names of the options that are.
         """
         yield from ()
+
+    @classmethod
+    def options_for(cls, graph: HetGraph, config: Config) -> frozenset[str]:
+        """Return the keys of `OPTIONS` that the task reads on a graph."""
+        return cls.options
 
     @property
     def root(self) -> str:
@@ -120,6 +127,22 @@ class Task(ABC):
     @abstractmethod
     def seeds(self, examples: np.ndarray) -> Seeds:
         """Return the seeds of some examples."""
+
+    @property
+    def aligned(self) -> bool:
+        """True if each example has one seed, row `i` of which is about example `i`: the arrays have no positions of seeds."""
+        return type(self).relocated is Task.relocated
+
+    def relocated(self, arrays: Any, rows: Mapping[str, np.ndarray]) -> Any:
+        """Return the arrays of `seeds` for other seeds, so that a task on several nodes an example can be one of `several`.
+
+        A task that names seeds by their positions overrides it.
+
+        Args:
+          arrays: of `Seeds`.
+          rows: per root type, where each of the nodes of `Seeds` is among the other seeds, int32 `[nodes]`.
+        """
+        return arrays
 
     @abstractmethod
     def head(self, linear: bool, normalised: bool = False) -> nn.Module:
@@ -191,6 +214,12 @@ class Task(ABC):
           folder: the folder of pictures while they are drawn.
         """
         return ()
+
+    def report_of(
+        self, outputs: np.ndarray, names: Names, chosen: Mapping[str, float], examples: np.ndarray, folder: Path
+    ) -> Sequence[Part]:
+        """Return the parts of a run's page from the outputs of the test examples; arguments as of `predictions` and `report`."""
+        return self.report(self.predictions(outputs, names, chosen), examples, folder)
 
     @abstractmethod
     def weight(self, arrays: Any) -> Any:

@@ -75,7 +75,7 @@ def prepare(
         precompile.after_measuring("heads" in models.takes(config.model.name))
     run_setup = setup(guard.lowered(config, done.lowered), graph, processes, workdir.path, costs)
     if processes.first:
-        describe(graph, hidden(graph, config.task.hide_targets))
+        describe(graph, hidden(graph, config.task.hide_targets, owners.targets(config.task)))
     folder = workdir.file(strategy.partition_name(config))
     partitioning = strategy.partition(run_setup, folder)
     if partitioning is not None:
@@ -197,6 +197,8 @@ def begin(
     types, relations = counted(len(schema.nodes), "type"), counted(len(schema.relations), "relation")
     log.info(f"graph: {nodes} of {types}, {counted(graph.edges, 'edge')} of {relations}; compiling")
     log.info(f"labels of {graph.schema.target}: {graph.own_column.words()}")
+    for target in owners.targets(config.task)[1:]:
+        log.info(f"labels of {target}: {graph.column(target).words()}")
     if graph.held_out and not config.by_graph:  # else the recipe says it
         count, share = len(graph.splits["validation"]), owners.reader_options(config.data).validation_fraction
         key = f"{config.data.format}.validation_fraction"

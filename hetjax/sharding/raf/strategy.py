@@ -11,6 +11,7 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.hidden import hides
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import abstract_graph, check_digest, in_shape_alone, sizes
+from hetjax.options import owners
 from hetjax.options.config import Config, Data
 from hetjax.partition import MetaPartitioning, partition, read
 from hetjax.partition.cuts import cut_graph, uncut
@@ -37,7 +38,8 @@ class Raf(declared.Raf, Strategy):
 
     def open(self, config: Config, ahead: Ahead | None = None) -> HetGraph:
         graph = load_abstract(config.data, ahead, config.task.target)  # a process opens no more than its own partitions
-        return load(config.data, ahead, config.task.target) if hides(graph, config.task.hide_targets) else graph
+        hiding = hides(graph, config.task.hide_targets, owners.targets(config.task))
+        return load(config.data, ahead, config.task.target) if hiding else graph
 
     def partition(self, setup: Setup, saved: Path | None = None) -> MetaPartitioning:
         config, graph, layers = setup.config, setup.graph, setup.trainer.model.layers
@@ -123,7 +125,8 @@ def load_part(
       InputError: as `hetjax.datasets.load.load`.
     """
     part = plan.parts[number]
-    hidden = graph.relation is not None and not any(map(in_shape_alone, graph.relations.values()))
+    of_pairs = any(column.relation is not None for column in (graph.own_column, *graph.columns.values()))
+    hidden = of_pairs and not any(map(in_shape_alone, graph.relations.values()))
     if data.format != "store" or hidden:  # of labelled pairs, whose edges were left out before
         return plan.take(graph, part)
     opened = plan.local_sizes(part)
