@@ -65,7 +65,9 @@ class Several(Task):
         chosen = chosen_by(graph, config, kinds)
         by = {part.target: part.task for part in self.parts}
         order = sorted(by, key=lambda target: target != chosen)
-        self.metrics = {f"{target}.{name}": _named(target, of) for target in order for name, of in by[target].metrics.items()}
+        self.metrics = {
+            f"{target}.{name}": _named(target, of) for target in order for name, of in by[target].metrics.items()
+        }
         self.metrics |= {"loss": Metric("loss", "", higher=False)}
         self.headline, *beside = (f"{target}.{by[target].headline}" for target in order)
         self.metric = f"{chosen}.{by[chosen].metric}" if chosen else "loss"
