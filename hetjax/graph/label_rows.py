@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,18 @@ from hetjax.graph.schema import MOST_NODES, Relation
 from hetjax.system.errors import InputError
 
 Ends = tuple[np.ndarray, np.ndarray]  # source and target node ids
+
+
+class Pairs(NamedTuple):
+    """Pairs of nodes.
+
+    Attributes:
+      types: the types of their sources and of their targets.
+      ends: the source and target node ids, int32 `[pairs]` each.
+    """
+
+    types: tuple[str, str]
+    ends: Ends
 
 
 @dataclass(frozen=True)

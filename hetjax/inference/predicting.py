@@ -11,6 +11,7 @@ import numpy as np
 
 from hetjax.graph.carry import NewNodes
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.label_rows import Pairs
 from hetjax.inference.options import Options
 from hetjax.inference.restored import Restored, restore
 from hetjax.models.hgnn import Stack
@@ -25,7 +26,7 @@ from hetjax.system import durable
 from hetjax.system.errors import InputError
 from hetjax.system.logs import log
 from hetjax.system.mapped import portions
-from hetjax.tasks.predictions import Pairs, Predictions, split_numbers
+from hetjax.tasks.predictions import Predictions, split_numbers
 from hetjax.tasks.stacking import weighed
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from hetjax.graph.carry import NewNodes
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.label_rows import Pairs
 from hetjax.graph.schema import Relation
 from hetjax.inference.restored import Restored, restore
 from hetjax.kernels.orders import forward_only
@@ -21,7 +22,7 @@ from hetjax.sharding.evaluate import Evaluator, ReadOut
 from hetjax.system.errors import InputError, short
 from hetjax.system.mapped import gather, on_host
 from hetjax.tasks.labelled_pairs import LabelledPairs, Places
-from hetjax.tasks.predictions import Pairs, Predictions
+from hetjax.tasks.predictions import Predictions
 
 AT_ONCE = 64  # nodes that are computed together; more of them are divided
 TRIALS = 32  # nodes whose neighbourhoods the smallest sizes are taken from

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from hetjax.graph.columns import SPLITS
+from hetjax.graph.label_rows import Pairs
 from hetjax.graph.names import Ids, Names
 from hetjax.system import durable
 from hetjax.system.errors import InputError
@@ -24,18 +25,6 @@ if TYPE_CHECKING:
 FORMULAS = "=", "+", "-", "@", "\t", "\r"  # with which a spreadsheet's formula begins
 SUFFIXES = ".parquet", ".csv", ".npy"
 ROWS, NUMBERS = 2**16, 2**19  # most that are written at a time
-
-
-class Pairs(NamedTuple):
-    """Pairs of nodes.
-
-    Attributes:
-      types: the types of their sources and of their targets.
-      ends: the source and target node ids, int32 `[pairs]` each.
-    """
-
-    types: tuple[str, str]
-    ends: tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
