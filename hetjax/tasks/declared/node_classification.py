@@ -20,7 +20,7 @@ class Options:
     metric: Literal["accuracy", "micro_f1", "macro_f1", "roc_auc", "average_precision", "loss", "distance", "cost"] = (
         "micro_f1"
     )
-    """what chooses the best epoch in validation; micro_f1: of one label a node the accuracy; roc_auc, average_precision: means over classes; distance: of ordinal; cost: of costs; ties: the lowest loss"""
+    """what chooses the best epoch on the validation nodes; micro_f1: of one label a node the accuracy; roc_auc, average_precision: class means; distance: of ordinal; cost: of costs; ties: the lowest loss"""
     threshold: Literal["half", "validation", "classes"] = "half"
     """of several labels a node, the probability above which one is predicted; half: 0.5; validation: of the highest micro-F1 on the validation nodes, in steps of 0.01; classes: one per class, by its F1"""
     class_weights: Literal["none", "balanced"] | tuple[float, ...] | tuple[str, ...] = field(
