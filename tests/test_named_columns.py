@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 import hetjax
+from hetjax.datasets import npz
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.system.errors import InputError
@@ -147,3 +148,18 @@ def test_texts_for_numbers_are_refused():
     nodes, edges = hetjax.to_pandas(graph())
     with pytest.raises(InputError, match=r"labels of type 'user'"):
         hetjax.from_pandas(nodes, {RATES: edges[RATES]}, labels=NODES, numbers=True)
+
+
+def test_arrays_of_npz_are_further_columns(tmp_path):
+    arrays = dict(
+        edges=np.array([[0, 1], [1, 2]]), labels=np.array([0, 1, 0]), train_mask=np.array([True, True, False])
+    )
+    arrays |= dict(val_mask=np.array([False, False, True]), test_mask=np.zeros(3, bool))
+    years, kinds = np.array([1.0, np.nan, 3.0]), np.array([1, 0, -1])
+    np.savez(tmp_path / "g.npz", **arrays, **{"node.year": years, "node.kind": kinds})
+    made = npz.read(tmp_path / "g.npz")
+    assert made.column("node.year").numeric and made.column("node.kind").classes == 2
+    assert [rows.tolist() for rows in made.column("node.year").splits.values()] == [[0], [2], []]
+    np.savez(tmp_path / "g.npz", **arrays, **{"node.year": years[:2]})
+    with pytest.raises(InputError, match=r"g.npz: node.year: float64 \(2,\), and should be numbers \(3\)"):
+        npz.read(tmp_path / "g.npz")

@@ -139,6 +139,25 @@ def test_hgb_by_hand(hgb_folder):
     assert len(graph.splits["train"]) == len(graph.splits["validation"]) == 1
 
 
+def test_hgb_has_links_to_predict_as_a_column(hgb_folder):
+    with_labels, name = hgb.read(hgb_folder), "author--writes--paper.label"
+    line = (hgb_folder / "link.dat").read_text().splitlines()[0]
+    (hgb_folder / "link.dat.test").write_text(line + "\n")
+    both = hgb.read(hgb_folder, validation_fraction=0.5)
+    np.testing.assert_array_equal(both.labels, with_labels.labels)
+    (column,) = both.columns.values()
+    edges = both.relations[column.relation].edges
+    assert column.classes == 1 and len(column.labels) == edges + 1 and column.splits["test"].tolist() == [edges]
+    assert sum(len(rows) for rows in column.splits.values()) == edges + 1
+    for file in ("label.dat", "label.dat.test"):
+        (hgb_folder / file).unlink()
+    alone = hgb.read(hgb_folder)
+    assert name in both.columns and [*alone.columns] == [*both.columns] and not any(map(len, alone.splits.values()))
+    (hgb_folder / "link.dat.test").write_text("99\t1\t0\t1.0\n")
+    with pytest.raises(InputError, match="link.dat.test: line 1: relation .*: node 99"):
+        hgb.read(hgb_folder)
+
+
 def test_hgb_by_hand_with_several_labels(hgb_folder):
     (hgb_folder / "label.dat").write_text("4\tD\t0\t2,0\n")
     (hgb_folder / "label.dat.test").write_text('0\tA "B\t0\t3\n')

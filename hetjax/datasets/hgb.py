@@ -20,7 +20,7 @@ import numpy as np
 from hetjax.datasets import packed
 from hetjax.datasets.splits import hold_out
 from hetjax.datasets.text import blocks, integer, numbers, opened, plain, rows, rows_of, shown, whole
-from hetjax.graph.columns import UNLABELLED
+from hetjax.graph.columns import LABEL_NAME, UNLABELLED, Column
 from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import Relation, Schema
@@ -34,7 +34,8 @@ def read(path: str | Path, validation_fraction: float = 0.2, split_seed: int = 0
     """Read a graph of the benchmark.
 
     Args:
-      path: a folder, or a zip, that holds the five files, or a folder that holds one zip.
+      path: a folder, or a zip, that holds the five files, or a folder that holds one zip. Of link prediction `link.dat.test` is there in
+        place of labels, or beside them.
       validation_fraction: share of `label.dat` that is held out for validation; the benchmark's protocol takes 0.2.
       split_seed: decides which nodes.
 
@@ -49,22 +50,53 @@ def read(path: str | Path, validation_fraction: float = 0.2, split_seed: int = 0
     for number in range(len(type_names)):
         local[node_type == number] = np.arange(counts[number])
     edges = _read_links(folder / "link.dat", links, type_names, node_type, local)
-    training, train_classes, target = _read_labels(folder / "label.dat", node_type)
-    test, test_classes, _ = _read_labels(folder / "label.dat.test", node_type, target)
-    classes = [*train_classes, *test_classes]
-    labels = _label_array(counts[target], local[np.concatenate([training, test])], classes)
-    train, validation = hold_out(local[training], validation_fraction, split_seed)
-    splits = {"train": train, "validation": validation, "test": local[test]}
+    columns = _link_columns(folder, links, type_names, node_type, local, edges, (validation_fraction, split_seed))
+    if columns and not (folder / "label.dat").exists():  # of the benchmark's link prediction
+        (first, *_) = (relation.target for relation in edges if f"{relation.key}.{LABEL_NAME}" in columns)
+        target = type_names.index(first)
+        labels, splits, count = np.full(counts[target], UNLABELLED, np.int32), {}, 1
+    else:
+        training, train_classes, target = _read_labels(folder / "label.dat", node_type)
+        test, test_classes, _ = _read_labels(folder / "label.dat.test", node_type, target)
+        classes = [*train_classes, *test_classes]
+        labels = _label_array(counts[target], local[np.concatenate([training, test])], classes)
+        train, validation = hold_out(local[training], validation_fraction, split_seed)
+        splits = {"train": train, "validation": validation, "test": local[test]}
+        count = 1 + max(map(max, classes))
     schema = Schema(
         {name: int(counts[number]) for number, name in enumerate(type_names)},
         tuple(edges),
         type_names[target],
-        1 + max(map(max, classes)),
+        count,
     )
     ids = {name: Ids(np.flatnonzero(node_type == number)) for number, name in enumerate(type_names)}
     names = Names(ids, _class_names(info, target, schema.classes))
     matrices = {type_names[number]: matrix for number, matrix in features.items()}
-    return build(schema, edges, matrices, labels, splits, str(path), names)
+    return build(schema, edges, matrices, labels, splits, str(path), names, columns=columns)
+
+
+def _link_columns(
+    folder, links, type_names, node_type: np.ndarray, local: np.ndarray, edges: dict, held_out: tuple[float, int]
+) -> dict[str, Column]:
+    """Return the links to predict of each relation that `link.dat.test` has, as columns of one class; none where there is no such file.
+
+    Links of `link.dat` train and validate; those of `link.dat.test`, which are no edges of the graph, test.
+    """
+    file, columns = folder / "link.dat.test", {}
+    if not file.exists():
+        return {}
+    for relation, test in _read_links(file, links, type_names, node_type, local).items():
+        if not len(test[0]):
+            continue
+        source, target = (np.concatenate(ends) for ends in zip(edges[relation], test))
+        known = len(edges[relation][0])
+        train, validation = hold_out(np.arange(known), *held_out)
+        splits = {"train": train, "validation": validation, "test": np.arange(known, len(source))}
+        labels = np.zeros(len(source), np.int32)
+        columns[f"{relation.key}.{LABEL_NAME}"] = Column(labels, splits, 1, None, relation, (source, target))
+    if not columns:
+        raise InputError(f"{file}: no links, and there should be 1 or more")
+    return columns
 
 
 def _open(path: Path):

@@ -3,19 +3,21 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
 from hetjax.datasets.splits import Shipped, Split, divide
 from hetjax.graph.checks import check_ids
-from hetjax.graph.columns import NO_FILES, UNLABELLED
+from hetjax.graph.columns import NO_FILES, UNLABELLED, Column
 from hetjax.graph.csc import as_weights
 from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import MOST_CLASSES, Relation, Schema
 from hetjax.system.errors import InputError
 
+NO_ARRAYS: Mapping[str, np.ndarray] = MappingProxyType({})
 NODE = "node"
 EDGE = Relation(NODE, "edge", NODE)
 AT_ONCE = 2**16  # values, which stay in the processor's cache with what is made of them
@@ -60,6 +62,7 @@ def assemble(
     where: str,
     names: Names | None = None,
     files: Mapping[str, str] = NO_FILES,
+    others: Mapping[str, np.ndarray] = NO_ARRAYS,
 ) -> HetGraph:
     """Return a graph of arrays, which are not trusted.
 
@@ -72,6 +75,8 @@ def assemble(
       where: the file or folder to name in an error.
       names: of the nodes and of the classes; there may be names of more classes than have labels.
       files: as of `hetgraph.build`.
+      others: further columns of labels by their names, as `labels`, or floats: numbers to predict. They have the same splits, as far as
+        their labels are known.
 
     Raises:
       InputError: for the first thing that is wrong.
@@ -90,7 +95,21 @@ def assemble(
     ends = _edges(edges, len(labels), options, where)
     matrices = {} if features is None else {NODE: _features(features, options, files.get("features", where))}
     splits = divide(labels, options.split, shipped, where)
-    return build(schema, {EDGE: ends}, matrices, labels, splits, where, names, files)
+    columns = {f"{NODE}.{name}": _column(values, splits, f"{where}: {NODE}.{name}") for name, values in others.items()}
+    return build(schema, {EDGE: ends}, matrices, labels, splits, where, names, files, columns)
+
+
+def _column(values: np.ndarray, splits: Mapping[str, np.ndarray], where: str) -> Column:
+    """Return a further column of labels, with the splits of the first as far as its labels are known."""
+    from hetjax.casts.labels import as_labels  # takes a while, as pyarrow does
+    from hetjax.casts.numbers import as_targets
+
+    numeric = values.dtype.kind == "f" and values.ndim == 1
+    labels, names = (as_targets(values, where), None) if numeric else as_labels(values, where)
+    classes = 1 if numeric else _classes(labels, len(names or ()), where)
+    column = Column(labels, {}, classes, names)
+    known = {split: ids[ids < len(labels)] for split, ids in splits.items()}  # of another length is an error of `build`
+    return replace(column, splits={split: ids[column.labelled(ids)] for split, ids in known.items()})
 
 
 def _classes(labels: np.ndarray, named: int, where: str) -> int:

@@ -23,6 +23,7 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.system.errors import InputError, reading
 from hetjax.system.files import check_regular
 
+OTHERS = f"{NODE}."  # before the name of a further column of labels
 INTEGERS, NUMBERS = "iu", "iufb"  # kinds of dtypes
 
 
@@ -42,7 +43,14 @@ def read(path: str | Path, options: Options | None = None) -> HetGraph:
     features = _part(archive, FEATURES, "features", len(labels))
     shipped = _part(archive, PUBLIC, "splits") if options.split.kind == "public" else None
     names = names_of(archive.texts("node_names"), archive.texts("class_names"))
-    return assemble(edges, features, labels, shipped or {}, options, str(archive.path), names)
+    others = {
+        name.removeprefix(OTHERS): archive.array(
+            name, NUMBERS, (len(labels),), (len(labels), "classes"), why=", as labels"
+        )
+        for name in archive.members
+        if name.startswith(OTHERS) and name != OTHERS
+    }
+    return assemble(edges, features, labels, shipped or {}, options, str(archive.path), names, others=others)
 
 
 def _find(path: Path) -> Path:
