@@ -43,10 +43,10 @@ def stored(tmp_path_factory):
 SAGE = {"name": "sage"}
 
 
-def engine_of(graph, devices: int, mode: str, model: dict, **options):
+def engine_of(graph, devices: int, mode: str, model: dict, task: str = "node_classification", **options):
     """With an even division, whatever the graph."""
-    given = {"partitioning": "contiguous"} | options
-    return make_engine(setting(graph, mode, (1, devices, "averaging"), model, {"options": given}), graph)
+    given = {"task": task, "options": {"partitioning": "contiguous"} | options}
+    return make_engine(setting(graph, mode, (1, devices, "averaging"), model, given), graph)
 
 
 def trained(engine, steps: int, wide: bool = False):
@@ -71,10 +71,10 @@ class Local(LocalTask):
 def plainly(graph, engine, config: Config, epochs: int, every: int, moments: bool):
     """Every partition by the step of one device on its subgraph, and averages in numpy: the weights, and the tables of each partition."""
     cut, whole = engine.cut, jax.tree.map(np.asarray, initial(engine.trainer, True))
-    subs = subgraphs(graph, cut.owned, range(cut.parts), 1)
+    task, train = engine.setup.task, engine.setup.task.examples("train")
+    trained = [train[task.node_values(train, cut.nodes) == part] for part in range(cut.parts)]
+    subs = subgraphs(graph, cut.owned, range(cut.parts), 1, seeds=[task.seeds(own).nodes for own in trained])
     single = replace(config, mesh=replace(config.mesh, data=1, strategy="single"), strategies={})
-    train, task = graph.splits["train"], engine.setup.task
-    trained = [train[cut.nodes[graph.schema.target][train] == part] for part in subs]
     engines = []
     for sub, own in zip(subs.values(), trained):
         with mock.patch.object(tasks, "make", return_value=Local(task, own, sub.nodes)):
@@ -129,18 +129,19 @@ def numpy_average(graph, subs, states, shares, begun, moments):
 
 
 CASES = [
-    (lambda: few("cites", "writes", "written_by"), "minibatch", "R-GCN", 2, 3, True),
-    (lambda: few("cites", "writes"), "full", "HGT, joint", 2, 2, False),
-    (homogeneous, "full", "SAGE", 3, 3, True),
+    (lambda: few("cites", "writes", "written_by"), "minibatch", "R-GCN", 2, 3, True, "node_classification"),
+    (lambda: few("cites", "writes"), "full", "HGT, joint", 2, 2, False, "node_classification"),
+    (homogeneous, "full", "SAGE", 3, 3, True, "node_classification"),
+    (lambda: few("writes", "written_by"), "minibatch", "R-GCN", 2, 2, True, "tests.support.pairs:Pairs"),
 ]
 
 
-@pytest.mark.parametrize(("graph", "mode", "model", "devices", "parts", "moments"), CASES)
-def test_equals_a_plain_loop(graph, mode, model, devices, parts, moments):
+@pytest.mark.parametrize(("graph", "mode", "model", "devices", "parts", "moments", "task"), CASES)
+def test_equals_a_plain_loop(graph, mode, model, devices, parts, moments, task):
     """Weights, moments, learnable rows and counts, after two averages and an epoch more, in float64."""
     graph, options = graph(), {"every": 2, "partitions": parts, "moments": moments}
     with jax.enable_x64(True):
-        engine = engine_of(graph, devices, mode, MODELS[model], **options)
+        engine = engine_of(graph, devices, mode, MODELS[model], task, **options)
         subs, expected = plainly(graph, engine, engine.setup.config, 5, 2, moments)
         state, _ = trained(engine, 5 * engine.batches.steps(), wide=True)
         for part in subs:

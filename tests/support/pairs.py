@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hetjax.graph.schema import Schema
 from hetjax.kernels.linear import Dense
 from hetjax.tasks.quality import Metric
 from hetjax.tasks.task import Seeds, Task
@@ -36,7 +37,7 @@ class Product(nn.Module):
         left = Dense(embeddings[target].shape[1], name="left")(embeddings[source][arrays.source])
         right, others = embeddings[target][arrays.target], embeddings[target][arrays.against]
         score = jnp.sum(left * right, 1) - jnp.einsum("nh,nkh->n", left, others) / AGAINST
-        return score[:, None] + self.param("bias", nn.initializers.zeros, (1,))
+        return score[:, None] + self.param("bias", nn.initializers.zeros, (1,))[None]
 
 
 class Pairs(Task):
@@ -48,14 +49,18 @@ class Pairs(Task):
 
     def __init__(self, graph: Any, config: Any):
         schema = graph.schema
-        into = [t for t in schema.nodes if t != schema.target and schema.nodes[t] > 3 and schema.into(t)]
-        self.ends = schema.target, (into or [schema.target])[0]
+        self.ends = schema.target, self.other(schema)
         self.roots = tuple(dict.fromkeys(self.ends))
         rng = np.random.default_rng(5)
         self.pairs = np.stack([rng.integers(0, schema.nodes[t], PAIRS) for t in self.ends], 1).astype(np.int32)
         self.against = rng.integers(0, schema.nodes[self.ends[1]], (PAIRS, AGAINST)).astype(np.int32)
         self.values = rng.standard_normal(PAIRS).astype(np.float32)
         self.splits = dict(zip(("train", "validation", "test"), np.split(np.arange(PAIRS, dtype=np.int32), (31, 45))))
+
+    def other(self, schema: Schema) -> str:
+        """Return the type of the second end."""
+        others = (t for t in schema.nodes if t != schema.target and schema.nodes[t] > 3 and schema.into(t))
+        return next(others, schema.target)
 
     def examples(self, split: str) -> np.ndarray:
         return self.splits[split]
@@ -88,4 +93,18 @@ class Pairs(Task):
         return {"loss": float(np.mean((outputs[:, 0] - self.values[examples]) ** 2))}
 
     def predictions(self, outputs: np.ndarray, names: Any, chosen: Any, **more: Any) -> Any:
-        raise NotImplementedError
+        return None  # a page shows nothing of them
+
+
+class Unread(Pairs):
+    """The same, of the target type and of the first type that no relation leads into."""
+
+    def other(self, schema: Schema) -> str:
+        return next(t for t in schema.nodes if not schema.into(t) and schema.nodes[t])
+
+
+class Within(Pairs):
+    """The same, of two nodes of the target type."""
+
+    def other(self, schema: Schema) -> str:
+        return schema.target
