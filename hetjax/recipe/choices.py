@@ -121,7 +121,9 @@ def _all(
         )
     if config.data.metapath_hops or name == "sehgnn":
         yield Choice("model.layers", 1, "metapaths have the hops")
-    one_hot = stats.bare and whole_graph and stats.nodes <= ONE_HOT_NODES and name == "rgcn" and not needs_head(graph, config)
+    one_hot = (
+        stats.bare and whole_graph and stats.nodes <= ONE_HOT_NODES and name == "rgcn" and not needs_head(graph, config)
+    )
     if one_hot:
         yield from _one_hot(stats, config, given)
     elif stats.plain and stats.labels < FEW_LABELS * stats.classes:

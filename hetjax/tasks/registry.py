@@ -83,6 +83,11 @@ def _check(task: Task, place: str) -> None:
     for name in ("roots", "outputs", "metrics", "headline", "metric", "compared_by"):
         if not hasattr(task, name):
             raise InputError(f"{place}: it has no {name}, which every task has")
-    for name in ("loss", *(getattr(task, name) for name in ("headline", "metric", "compared_by")), *task.beside, *task.also_compared_by):
+    for name in (
+        "loss",
+        *(getattr(task, name) for name in ("headline", "metric", "compared_by")),
+        *task.beside,
+        *task.also_compared_by,
+    ):
         if name not in task.metrics:
             raise InputError(f"{place}: {name!r} is none of its metrics {', '.join(task.metrics)}")
