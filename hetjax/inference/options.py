@@ -17,6 +17,8 @@ class Options(Processes):
     """write the logits of every class, float32"""
     embeddings: bool = False
     """write the embeddings of the last layer, float32"""
+    target: str = ""
+    """of a run that learned several targets, the column of labels that is predicted; unset: the first of several.targets"""
     graph: str = ""
     """another graph to predict, a store with the same node types, relations and features; unset: the graph of the run"""
     new_nodes: NewNodes = "neighbours"

@@ -33,7 +33,7 @@ from hetjax.tasks.stacking import weighed
 def write(workdir: Path, out: Path, options: Options, folder: Path | None, group: ProcessGroup) -> None:
     """Predict, and write and print the results that the options ask for, in process 0."""
     room = folder and folder / f"{group.number}"
-    restored = restore(workdir, options.graph, options.new_nodes, room, options.trust)
+    restored = restore(workdir, options.graph, options.new_nodes, room, options.trust, options.target)
     digests.require("weights", digests.of_arrays(jax.tree.leaves(restored.params)), group)
     found = computed(restored, options.embeddings, Room(folder, options.memory, group, devices_of(options.devices)))
     if found is None:
@@ -65,6 +65,7 @@ def predict(
     embeddings: bool = False,
     new_nodes: NewNodes = "neighbours",
     trust: Trust = False,
+    target: str = "",
 ) -> Predictions:
     """Predict all nodes of the target type.
 
@@ -77,12 +78,13 @@ def predict(
         `neighbours` (`hetjax.graph.carry.of_neighbours`), or the `mean` of their type, or are an error: `refuse`.
       trust: whether a model of a user's own, `MODULE:NAME`, that the folder names is imported, which runs its code; or the
         one such model that is.
+      target: of a run that learned several, the column of labels that is predicted; empty: the first.
 
     Raises:
       InputError: the run has no checkpoint that is whole, its data are another graph now, or `graph` does not go with it.
     """
     other = graph if isinstance(graph, HetGraph) else os.fspath(graph)
-    restored = restore(workdir, other, new_nodes, trust=trust)
+    restored = restore(workdir, other, new_nodes, trust=trust, target=target)
     if other:
         log.info(f"the model is {restored.chosen}")
     found = computed(restored, embeddings)

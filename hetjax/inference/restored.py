@@ -19,6 +19,7 @@ from hetjax.graph.carry import NewNodes, carried, check_one_hot
 from hetjax.graph.columns import LABEL_NAME, column_type
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.label_inputs import without_labels
+from hetjax.inference import one_target
 from hetjax.kernels import orders
 from hetjax.kernels.cost_model import CostModel
 from hetjax.models.hgnn import Stack
@@ -35,6 +36,7 @@ from hetjax.system.logs import counted, log
 from hetjax.system.mapped import mapped, on_host
 from hetjax.tasks import known_labels, stacking
 from hetjax.tasks.class_names import with_classes
+from hetjax.tasks.several import inner
 from hetjax.tasks.stacking import Applied
 from hetjax.tasks.task import Task
 
@@ -120,6 +122,7 @@ def restore(
     new_nodes: NewNodes = "neighbours",
     folder: Path | None = None,
     trust: Trust = False,
+    target: str = "",
 ) -> Restored:
     """Return the model of a run's best checkpoint, or of its last one where no validation chose, and a graph.
 
@@ -129,25 +132,33 @@ def restore(
       new_nodes: the features of new nodes of `other`, of a type whose features were learned.
       folder: the folder for learned features of `other`; None: memory.
       trust: as of `hetjax.options.run_folder.check_trusted`.
+      target: of a run that learned several, the column of labels that is predicted; empty: the first.
 
     Raises:
-      InputError: the run has no checkpoint that is whole, its data are another graph now, or `other` does not go with it.
+      InputError: the run has no checkpoint that is whole, does not predict the target, its data are another graph now, or `other` does not go with it.
     """
     backend.local_devices()
     config, trained = run_of(workdir, trust)
     given = setup(config, trained)
-    trainer, graph = given.trainer, given.graph
+    trainer, graph, task, alone = given.trainer, given.graph, given.task, config
+    digest = digests.of_graph(config.data, trained)
+    part = one_target.of_run(given.task, trained, target)
+    if part:
+        task, alone = part.task, part.config
+        trained, graph = trained.with_target(part.target), graph.with_target(part.target)
     name = "graph" if isinstance(other, HetGraph) else other
+    examples: Task | None = None
     seen, few, another = trained, "", None
     if name:
-        another = _another(config, other, trained)
+        another = _another(alone, other, trained)
         seen, few = another.graph, another.few
-        others = setup(config, seen)
-        graph = others.graph
-        same_shape(name, graph, trained, others.trainer, trainer)
-    state, chosen, progress = best_state(
-        Path(workdir), trainer, config.train.seed, digests.of_graph(config.data, trained)
-    )
+        if part:
+            graph, its, examples = one_target.on_graph(given, part, seen)
+        else:
+            others = setup(config, seen)
+            graph, its, examples = others.graph, others.trainer, others.task
+        same_shape(name, graph, trained, its, trainer)
+    state, chosen, progress = best_state(Path(workdir), trainer, config.train.seed, digest)
     learned = {t: on_host(table.rows) for t, table in state.tables.items()}
     new: dict[str, int] = {}
     if name:
@@ -164,12 +175,14 @@ def restore(
     elif few and _reads_labels(config.data):
         chosen = f"{chosen}; no label is an input, as {few}"
     read_by = stacked.chosen if stacked else given.task.chosen(progress["best"] or {})
+    read_by = inner(part.target, read_by) if part else read_by
     known = sorted(learned), chosen, new, read_by
     applied = Applied(stacked, plain) if stacked else None
-    model = trainer.model.clone(costs=CostModel(orders.kept(progress.get("costs", ()))))
+    model, params = trainer.model.clone(costs=CostModel(orders.kept(progress.get("costs", ())))), state.params
+    if part:
+        model, params = one_target.model_of(model, params, part)
     splits = another.splits if another else trained.splits
-    examples = others.task if name else None
-    return Restored(config, trainer.task, model, state.params, graph, features, *known, applied, splits, examples)
+    return Restored(config, task, model, params, graph, features, *known, applied, splits, examples)
 
 
 def _in_memory(node_type: str, shape: tuple[int, int]) -> np.ndarray:

@@ -35,6 +35,7 @@ def load(
     new_nodes: NewNodes = "neighbours",
     ahead: bool = False,
     trust: bool = False,
+    target: str = "",
 ) -> "Served":
     """Return a trained model, ready to answer for a few nodes.
 
@@ -44,13 +45,13 @@ def load(
       new_nodes: as of `hetjax.predict`.
       ahead: compute the layers below the last for all nodes now, in memory `[nodes, hidden]` per type. A node then costs its own
         neighbours alone; for graphs in which two hops from a node are a large share of the graph.
-      trust: as of `hetjax.predict`.
+      trust, target: as of `hetjax.predict`.
 
     Raises:
       InputError: as `hetjax.predict`.
     """
     other = graph if isinstance(graph, HetGraph) else os.fspath(graph)
-    return Served(restore(workdir, other, new_nodes, trust=trust), ahead)
+    return Served(restore(workdir, other, new_nodes, trust=trust, target=target), ahead)
 
 
 class Served:

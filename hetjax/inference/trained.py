@@ -57,28 +57,32 @@ class Trained:
         graph: HetGraph | str | os.PathLike = "",
         embeddings: bool = False,
         new_nodes: NewNodes = "neighbours",
+        target: str = "",
     ) -> Predictions: ...
 
     @overload
-    def predict(self, graph: Sequence | np.ndarray) -> np.ndarray: ...
+    def predict(self, graph: Sequence | np.ndarray, *, target: str = "") -> np.ndarray: ...
 
-    def predict(self, graph: Any = "", embeddings: bool = False, new_nodes: NewNodes = "neighbours") -> Any:
+    def predict(
+        self, graph: Any = "", embeddings: bool = False, new_nodes: NewNodes = "neighbours", target: str = ""
+    ) -> Any:
         """Predict all nodes of the target type, of the run's graph or of another, as `hetjax.predict.predict`; or some nodes of the run's graph.
 
         Args:
           graph: the other graph, or its store; empty: the run's own. Or the ids of some nodes of the run's graph, a sequence: the answer is
             that of `hetjax.load(folder).predict(ids)`, which answers faster where it is asked often.
           embeddings, new_nodes: as of `hetjax.predict.predict`; not for ids.
+          target: of a run that learned several, the column of labels that is predicted; empty: the first.
 
         Raises:
           InputError: as `hetjax.predict.predict`; or there is no node of an id.
         """
         if isinstance(graph, HetGraph | str | os.PathLike):
-            return predict(self.path, graph, embeddings, new_nodes, self.trust)
+            return predict(self.path, graph, embeddings, new_nodes, self.trust, target)
         if embeddings or new_nodes != "neighbours":
             option = "embeddings" if embeddings else "new_nodes"
             raise InputError(f"predict: {option} is given with ids, and is for all nodes of a graph")
-        return Served(restore(self.path, trust=self.trust)).predict(graph)
+        return Served(restore(self.path, trust=self.trust, target=target)).predict(graph)
 
     def __repr__(self) -> str:
         summary = self.summary if (self.path / "summary.json").exists() else {}

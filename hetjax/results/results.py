@@ -8,7 +8,7 @@ from hetjax.partition.report import readable
 from hetjax.system import files
 from hetjax.system.errors import InputError, reading
 from hetjax.system.logs import counted, log
-from hetjax.tasks.shown import of_summary
+from hetjax.tasks.shown import Shown, of_summary
 from hetjax.tasks.stacking import weighed
 
 FILES = (
@@ -67,10 +67,12 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
     of_validation = f"its validation {shown.metrics[by].label}, {shown.metrics[by].words(validation)}"
     chosen = "the last" if validation is None else f"chosen by {of_validation}"
     scores = shown.words(summary)
-    if summary[f"test_{shown.headline}"] is None:
+    tested = summary[f"test_{shown.headline}"] is not None
+    if not tested:
         scores = "the test nodes were not read" if validation is not None else "nothing was validated or tested"
     printed = [
         f"{scores} (epoch {summary['epoch']}, {chosen})",
+        *(shown.words(summary, target=target) for target in shown.targets[1:] if tested),
         *_guard_lines(summary),
         *_stacking_lines(summary),
         *_baseline_lines(summary, synthetic),
@@ -144,8 +146,14 @@ def _stacking_lines(summary: dict) -> list[str]:
 
 def _baseline_lines(summary: dict, synthetic: bool) -> list[str]:
     """Return what the baselines reach on the test nodes, which of them do better than the model, and which do better than its stack."""
-    shown, found = of_summary(summary), summary.get("baselines") or {}
-    metric, words = shown.compared_by, shown.metrics[shown.compared_by].words
+    shown = of_summary(summary)
+    by = (shown.compared_by, *shown.also_compared_by)
+    return [line for metric in by for line in _lines_by(summary, shown, metric, synthetic)]
+
+
+def _lines_by(summary: dict, shown: Shown, metric: str, synthetic: bool) -> list[str]:
+    """Return the lines of `_baseline_lines` about one metric."""
+    found, words = summary.get("baselines") or {}, shown.metrics[metric].words
     scores = {name: row[metric] for name, row in found.items() if row.get(metric) is not None}
     if not scores:
         return []

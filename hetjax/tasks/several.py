@@ -49,10 +49,10 @@ class Several(Task):
     def __init__(self, graph: HetGraph, config: Config):
         kinds, self.parts = kinds_of(graph, config), list[SubTask]()
         first = start = 0
-        for target, kind in kinds.items():
-            aimed = graph.with_target(target)
-            task = registry.alone(config_of(config, target, kind), aimed, f"several.targets: {target}")
-            self.parts.append(SubTask(target, task, first, start, aimed.names.classes))
+        for number, (target, kind) in enumerate(kinds.items()):
+            aimed, alone = graph.with_target(target), config_of(config, target, kind)
+            task = registry.alone(alone, aimed, f"several.targets: {target}")
+            self.parts.append(SubTask(number, target, alone, task, first, start, aimed.names.classes))
             first, start = first + len(aimed.labels), start + task.outputs
         if first > LARGEST:
             raise InputError(f"several.targets: {first:,} labels in all > {LARGEST:,}")
@@ -73,7 +73,7 @@ class Several(Task):
         self.metric = f"{chosen}.{by[chosen].metric}" if chosen else "loss"
         self.beside = tuple(beside)
         self.compared_by, *others = (f"{target}.{by[target].compared_by}" for target in order)
-        self.also_compared_by = tuple(others)
+        self.also_compared_by, self.targets = tuple(others), tuple(order)
 
     @classmethod
     def options_for(cls, graph: HetGraph, config: Config) -> frozenset[str]:
@@ -120,8 +120,8 @@ class Several(Task):
     def apart(self, examples: np.ndarray) -> Iterator[tuple[SubTask, np.ndarray, np.ndarray]]:
         """Yield each target with the places of its examples among some, and their numbers in its task."""
         of = np.searchsorted([part.first for part in self.parts], examples, side="right") - 1
-        for number, part in enumerate(self.parts):
-            places = np.flatnonzero(of == number)
+        for part in self.parts:
+            places = np.flatnonzero(of == part.number)
             yield part, places, (examples[places] - part.first).astype(np.int32)
 
     def examples(self, split: str) -> np.ndarray:
@@ -159,12 +159,12 @@ class Several(Task):
 
     def loss(self, outputs: jax.Array, arrays: Any) -> jax.Array:
         total = jnp.zeros((), outputs.dtype)
-        for number, (part, own) in enumerate(zip(self.parts, arrays)):
+        for part, own in zip(self.parts, arrays):
             loss = part.task.loss(part.own(outputs), own.arrays)
             if self.learned:
-                s = outputs[0, self.outputs - len(self.parts) + number]
+                s = outputs[0, part.number - len(self.parts)]
                 loss = jnp.exp(-s) * loss + s / 2 * part.task.weight(own.arrays)
-            total = total + self.factors[number] * loss
+            total = total + self.factors[part.number] * loss
         return total
 
     def weight(self, arrays: Any) -> Any:
@@ -173,13 +173,13 @@ class Several(Task):
     def quality(self, outputs: np.ndarray, examples: np.ndarray, chosen: Mapping[str, float] | None = None) -> Quality:
         found: Quality = {}
         losses = []
-        for number, (part, places, own) in enumerate(self.apart(examples)):
+        for part, places, own in self.apart(examples):
             its = chosen if chosen is None else inner(part.target, chosen)
             quality = part.task.quality(part.own(outputs)[places], own, its)
             found |= {f"{part.target}.{name}": value for name, value in quality.items()}
             if quality["loss"] is not None:
-                s = float(outputs[0, self.outputs - len(self.parts) + number]) if self.learned else 0.0
-                losses.append(self.weights[number] * (np.exp(-s) * quality["loss"] + s / 2))
+                s = float(outputs[0, part.number - len(self.parts)]) if self.learned else 0.0
+                losses.append(self.weights[part.number] * (np.exp(-s) * quality["loss"] + s / 2))
         return found | {"loss": float(sum(losses)) if losses else None}
 
     def chosen(self, quality: Mapping[str, Any]) -> Mapping[str, float]:

@@ -1,6 +1,6 @@
 """The presentation of a run's scores: `summary.json` has the metrics and their names."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hetjax.tasks.quality import Metric
@@ -24,12 +24,16 @@ class Shown(NamedTuple):
       names: the names of those that are shown, the headline first.
       chosen_by: the one that the epoch was chosen by.
       compared_by: the one that the model is compared with baselines by.
+      also_compared_by: others, of further targets.
+      targets: of several targets their names, that of the headline first.
     """
 
     metrics: Mapping[str, Metric]
     names: list[str]
     chosen_by: str
     compared_by: str
+    also_compared_by: Sequence[str] = ()
+    targets: Sequence[str] = ()
 
     @property
     def headline(self) -> str:
@@ -40,9 +44,10 @@ class Shown(NamedTuple):
         """True if a higher value of the metric that the epoch was chosen by is better."""
         return self.metrics[self.chosen_by].higher
 
-    def words(self, summary: Mapping[str, Any], split: str = "test") -> str:
-        """Return the scores on a split, as `summary` has them by `SPLIT_METRIC`."""
-        scores = {name: summary.get(f"{split}_{name}") for name in self.names}
+    def words(self, summary: Mapping[str, Any], split: str = "test", target: str = "") -> str:
+        """Return the scores on a split, as `summary` has them by `SPLIT_METRIC`; of several targets those of one, or of the first."""
+        prefix = f"{target or self.targets[0]}." if self.targets else ""
+        scores = {n: summary.get(f"{split}_{n}") for n in self.names if n.startswith(prefix)}
         parts = [f"{self.metrics[n].label} {self.metrics[n].words(score)}" for n, score in scores.items()]
         return f"{split} {', '.join(parts)}"
 
@@ -55,6 +60,7 @@ def of_task(task: Task, quality: Mapping[str, Any]) -> dict[str, Any]:
         "chosen_by": task.metric,
         "compared_by": task.compared_by,
         "also_compared_by": list(task.also_compared_by),
+        "targets": list(task.targets),
     }
 
 
@@ -63,7 +69,8 @@ def of_summary(summary: Mapping[str, Any]) -> Shown:
     chosen_by = summary.get("chosen_by", "accuracy")
     if "metrics" in summary:
         metrics = {name: Metric(**about) for name, about in summary["metrics"].items()}
-        return Shown(metrics, summary["shown"], chosen_by, summary["compared_by"])
+        more = summary.get("also_compared_by", ()), summary.get("targets", ())
+        return Shown(metrics, summary["shown"], chosen_by, summary["compared_by"], *more)
     equal = summary["test_micro_f1"] == summary["test_accuracy"]  # as of one label a node
     areas = [name for name in ("roc_auc", "average_precision") if summary.get(f"test_{name}") is not None]
     names = ["accuracy", *(["micro_f1"] if not equal else []), "macro_f1", *areas]

@@ -23,14 +23,18 @@ class SubTask(NamedTuple):
     """One target of a run.
 
     Attributes:
+      number: its place among the targets, from 0 on.
       target: the full name of its column of labels.
+      config: the configuration of the run with this task alone.
       task: the task that predicts it.
       first: the number that example 0 of the task has among all examples.
       start: the first column of its outputs.
       classes: the names of its classes, where they are known.
     """
 
+    number: int
     target: str
+    config: Config
     task: Task
     first: int
     start: int

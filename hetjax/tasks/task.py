@@ -66,6 +66,7 @@ class Task(ABC):
       metric: the metric that epochs are chosen by on the validation examples.
       compared_by: the metric that baselines choose by and are compared by.
       beside: metrics that the line of an epoch names besides, where they are defined.
+      targets: of several targets their names, with which names of their metrics begin.
       also_compared_by: further metrics that baselines are compared by, each a line.
       options: the keys of `OPTIONS` that the task reads.
     """
@@ -77,6 +78,7 @@ class Task(ABC):
     metric: str
     compared_by: str
     beside: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
     also_compared_by: tuple[str, ...] = ()
     options: frozenset[str] = frozenset()
 
