@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.options.config import Scaling
 
 AT_ONCE = 2**22  # numbers
 CACHED = 2**18  # numbers that stay in a processor's cache from one operation on them to the next
@@ -20,7 +21,7 @@ def kinds_of(graph: HetGraph) -> dict[str, str]:
     return {} if _large(graph) else {t: kind_of(matrix) for t, matrix in graph.features.items()}
 
 
-def needed(graph: HetGraph, kinds: Mapping[str, str]) -> tuple[str, str]:
+def needed(graph: HetGraph, kinds: Mapping[str, str]) -> tuple[Scaling, str]:
     """Return the value of `data.normalize_features` for a graph, and the reason.
 
     Args:
@@ -81,6 +82,7 @@ def normalised(
     like: HetGraph | None = None,
     kinds: Mapping[str, str] | None = None,
     done: Mapping[str, np.ndarray] | None = None,
+    columns: bool = False,
 ) -> HetGraph:
     """Return the graph with the features of every type scaled to the size of 1, by the kind of their values; float32.
 
@@ -89,13 +91,15 @@ def normalised(
 
     Args:
       like: the graph that means and deviations are of; this one, unless it is another that a trained model predicts.
+      columns: whether values of every kind are treated as numbers of any size.
       kinds: what `kinds_of` gives of that graph, if it is known.
       done: features of some types, as this gave them before.
     """
     like, done = like or graph, done or {}
     changed = {name: done[name] for name in graph.features if name in done}
     for name in graph.features.keys() - changed.keys():
-        matrix, kind = graph.features[name], kinds[name] if kinds else kind_of(like.features[name])
+        matrix = graph.features[name]
+        kind = "numbers" if columns else kinds[name] if kinds else kind_of(like.features[name])
         if kind == "numbers":
             changed[name] = _by_rows(matrix, _standard(like.features[name]))
         elif kind == "sparse":

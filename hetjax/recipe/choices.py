@@ -35,6 +35,8 @@ ONE_HOT_WEIGHTS = 14_000_000
 FEW_SEEDS = 300  # labelled nodes, of which none are held out
 HOPS = 2  # relations of a metapath
 FEW_LABELS = 100  # a class
+MOST_EPOCHS, UNJUDGED = 1000, 200  # of one step each, with validation nodes that end a run, and without
+OFTEN_EDGES = 200_000  # of a graph that is evaluated after each epoch
 SKEWED = 0.3  # share of the smaller of two classes
 WIDEST, NARROWEST, MOST_LEARNED = 64, 8, 2**30  # columns of learnable features, and numbers of them
 DIVIDED = {"raf.plan", "raf.cut", "averaging.folder"}  # which name what a graph has, as it was read
@@ -47,11 +49,20 @@ OTHERS = {
 }  # by `plain`
 
 
-def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None = None) -> Iterator[Choice]:
+def choose(
+    config: Config,
+    graph: HetGraph,
+    given: Set[str],
+    ahead: Ahead | None = None,
+    few: bool | None = None,
+    kinds: Mapping[str, str] | None = None,
+) -> Iterator[Choice]:
     """Yield what a graph needs, without the options that were given or that the model does not have.
 
     Args:
       ahead: where what was computed to choose is left for who needs it later.
+      few: whether a graph of one relation gets the recipe for few labels; None: as the number of labels says.
+      kinds: of the features' numbers, as `inputs.kinds_of` gives them, if they are known.
     """
     read = tasks.find(config.task.name).options
     given = given | (OPTIONS - read)
@@ -65,7 +76,7 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
         stats = replace(stats, plain=False, edges=edges, values=values)
     yield from paths
     metric = [] if "node_classification.metric" in given else list(_metric(stats, config, graph, given))
-    kinds = inputs.kinds_of(graph)
+    kinds = inputs.kinds_of(graph) if kinds is None else kinds
     scores = None
     if not given >= {"data.label_inputs", "model.name"} and read >= OF_CLASSES:
         scores = baseline_scores(
@@ -83,10 +94,10 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
     if "model.name" not in given:
         named = _model(stats, config, scores, given)
     name = named.value
-    model_options = models.takes(name)
-    rules = [*labels, *metric, named, *_all(stats, name, config, graph, kinds, given)]
+    taken = models.takes(name)
+    rules = [*labels, *metric, named, *_all(stats, name, config, graph, kinds, given, few)]
     rules = [rule for rule in rules if rule.key not in given]
-    rules = [rule for rule in rules if (key := _of_model(rule.key)) is None or key in model_options | {"name"}]
+    rules = [rule for rule in rules if (key := _of_model(rule.key)) is None or key in taken | {"name"}]
     found = list(compatible(config, graph, few_steps.adapted(rules, config, given, stats.seeds)))
     yield from found
     yield from _fanout(applied(config, found), given)
@@ -102,7 +113,13 @@ def _fanout(config: Config, given: Set[str]) -> Iterator[Choice]:
 
 
 def _all(
-    stats: Statistics, name: str, config: Config, graph: HetGraph, kinds: Mapping[str, str], given: Set[str]
+    stats: Statistics,
+    name: str,
+    config: Config,
+    graph: HetGraph,
+    kinds: Mapping[str, str],
+    given: Set[str],
+    few: bool | None,
 ) -> Iterator[Choice]:
     mode = _mode(stats, config, given)
     whole_graph = (config.sampling.mode if mode.key in given else mode.value) == "full"
@@ -117,7 +134,7 @@ def _all(
     one_hot = stats.bare and whole_graph and stats.nodes <= ONE_HOT_NODES and name == "rgcn"
     if one_hot:
         yield from _one_hot(stats, config, given)
-    elif stats.plain and stats.labels < FEW_LABELS * stats.classes:
+    elif stats.plain and (stats.labels < FEW_LABELS * stats.classes if few is None else few):
         yield from _few_labels(stats, name, whole_graph)
     else:
         yield from _features(stats, name, whole_graph, whole_graph or stats.seeds <= config.sampling.batch_size)
@@ -154,12 +171,17 @@ def _model(stats: Statistics, config: Config, scores: BaselineScores | None, giv
         name = "sage"
     elif stats.plain:
         name, why = "gcn", "one relation, and features"
-    options = {key for full in given if (key := _of_model(full))}
+    options = model_options(given)
     if lacking := sorted(options - models.takes(name)):
         able = [other for other in OTHERS[stats.plain] if options <= models.takes(other)]
         if able and not config.data.metapath_hops:
             name, why = able[0], f"model.{lacking[0]} is given, which {name} does not have"
     return Choice("model.name", name, why)
+
+
+def model_options(given: Set[str]) -> set[str]:
+    """Return the last names of the options of the model among some."""
+    return {key for full in given if (key := _of_model(full))}
 
 
 def _of_model(full: str) -> str | None:
@@ -294,8 +316,8 @@ def _few_labels(stats: Statistics, name: str, whole_graph: bool) -> Iterator[Cho
     With the paper's 16 hidden units Cora and Citeseer are learned less well.
     """
     why = f"{stats.labels:,} labels for {stats.classes} classes are few: as in the GCN paper"
-    model_options = models.takes(name)
-    if "heads" not in model_options or "output_heads" in model_options:  # others' logits would have to split into heads
+    taken = models.takes(name)
+    if "heads" not in taken or "output_heads" in taken:  # others' logits would have to split into heads
         yield Choice("model.head", False, why)
     yield Choice("model.dropout", 0.5, why)
     wide = stats.values > WHOLE_VALUES / 4
@@ -303,7 +325,7 @@ def _few_labels(stats: Statistics, name: str, whole_graph: bool) -> Iterator[Cho
         yield Choice("model.input_dropout", 0.5, why)
     yield Choice("train.l2", 2.5e-4, why)
     every = 2 if wide else 1 if whole_graph else 5
-    yield from _epochs(stats, False, 100 if wide else 200, 20 if wide else 100, every)
+    yield from _epochs(stats, False, MOST_EPOCHS, 100, every)
 
 
 def _features(stats: Statistics, name: str, whole_graph: bool, one_step: bool) -> Iterator[Choice]:
@@ -328,9 +350,8 @@ def _features(stats: Statistics, name: str, whole_graph: bool, one_step: bool) -
     if not one_step:
         yield from _epochs(stats, False, 50, 5)
     else:
-        yield from _epochs(
-            stats, False, 300 if stats.plain else 150, 100 if stats.plain else 30, 5 if stats.plain else 1
-        )
+        often = stats.edges <= OFTEN_EDGES or not stats.plain
+        yield from _epochs(stats, False, MOST_EPOCHS, 100 if stats.plain else 50, 1 if often else 5)
 
 
 def _learned(stats: Statistics) -> Iterator[Choice]:
@@ -345,6 +366,7 @@ def _learned(stats: Statistics) -> Iterator[Choice]:
 
 def _epochs(stats: Statistics, none_held_out: bool, most: int, patience: int, every: int = 1) -> Iterator[Choice]:
     if none_held_out or not stats.validated:
+        most = min(most, UNJUDGED)
         yield Choice("train.epochs", most, "there are no validation nodes to stop by")
         yield Choice("train.evaluate_every", max(1, most // 5), "there are no validation nodes")
         return
