@@ -160,7 +160,8 @@ def still_rising(run: Run) -> str:
     """Return a line where the last of all epochs came before validation stopped becoming better; empty where it had stopped."""
     epochs, best = run.config.train.epochs, run.progress.best
     recent = run.config.train.patience or epochs // RECENT
-    if not best or epochs < RECENT or best["epoch"] <= epochs - max(1, min(recent, epochs // RECENT)):
+    highest = best and run.task.metrics[run.task.metric].higher and best[run.task.metric] == 1
+    if not best or highest or epochs < RECENT or best["epoch"] <= epochs - max(1, min(recent, epochs // RECENT)):
         return ""
     return f"validation still became better when train.epochs {epochs} ended the run (best epoch: {best['epoch']}); a larger --train.epochs goes on from here"
 

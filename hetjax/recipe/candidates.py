@@ -4,6 +4,8 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from hetjax import models
 from hetjax.graph import inputs, label_inputs
 from hetjax.graph.hetgraph import HetGraph
@@ -18,6 +20,7 @@ from hetjax.recipe.compatible import Choice, applied
 from hetjax.system.errors import InputError
 from hetjax.system.logs import counted
 from hetjax.tasks import registry as tasks
+from hetjax.tasks.logistic import FEW
 
 OF_ONE = ("gcn", "sage")  # models of one relation
 APART = ("sage",)  # which keep them apart
@@ -86,7 +89,7 @@ def depths(problem: Problem, winner: Candidate) -> Iterator[Candidate]:
         return
     deeper = [layers for layers in DEEPER if layers > chosen.model.layers and chosen.model.residual]
     others = [choice for choice in winner.choices if choice.key != "model.layers"]
-    for layers in [1, *deeper] if chosen.model.layers > 1 else deeper:
+    for layers in [*deeper, 1] if chosen.model.layers > 1 else deeper:
         changed = Choice("model.layers", layers, "")
         yield Candidate(f"{winner.name}, {counted(layers, 'layer')}", (*others, changed))
 
@@ -141,8 +144,14 @@ def scalings_of(graph: HetGraph, kinds: Mapping[str, str]) -> list[Scaling]:
     if len(graph.schema.nodes) > 1:  # of several types those of 0 and 1 are never scaled
         others = ["none"]
     elif "numbers" not in kinds.values():
-        others.append("columns")
+        others.insert(1 if _dense(graph) else 2, "columns")
     return [rules, *(one for one in others if one != rules)]
+
+
+def _dense(graph: HetGraph) -> bool:
+    """Return whether most rows of the target's features look alike unless their columns are centred, as rows of many ones do."""
+    features = graph.features.get(graph.schema.target)
+    return features is not None and bool(np.count_nonzero(features) > FEW * features.size)
 
 
 def name_of(problem: Problem, choices: Sequence[Choice]) -> str:

@@ -73,7 +73,7 @@ def probes(graph: HetGraph, held: HoldOuts, scalings: Sequence[Scaling]) -> Prob
     """Return the probes of a graph of one node type and relation; None where its features are too many, or labels are numbers.
 
     Args:
-      scalings: values of `data.normalize_features`.
+      scalings: values of `data.normalize_features`; of those that give the same features the first.
     """
     features = graph.features.get(graph.schema.target)
     if features is None or features.size > MOST_VALUES or graph.numeric:
@@ -82,9 +82,13 @@ def probes(graph: HetGraph, held: HoldOuts, scalings: Sequence[Scaling]) -> Prob
     ones = np.ones(len(csc.indices), np.float32)
     edges = scipy.sparse.csr_matrix((ones, csc.indices, csc.indptr), (len(features), len(features)))[held.pool]
     edges = scipy.sparse.diags(1 / np.maximum(edges.sum(axis=1).A1, 1)) @ edges
-    found = {}
+    found: dict[Scaling, Probe] = {}
+    seen: list[np.ndarray] = []
     for scaling in scalings:
         matrix = made(graph, Data(normalize_features=scaling)).features[graph.schema.target]
+        if any(np.array_equal(matrix, other) for other in seen):
+            continue
+        seen.append(matrix)
         sparse = scipy.sparse.csr_matrix(matrix, dtype=np.float32)
         rows = np.asarray(matrix[held.pool], np.float32), (edges @ sparse).toarray()
         found[scaling] = Probe(*(_score(graph, held, each) for each in rows))

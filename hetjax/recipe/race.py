@@ -13,8 +13,8 @@ from hetjax.system.errors import InputError
 
 FEWEST, MOST = 10, 40  # steps of the first round; fewer tell nothing
 DEPTH = 40  # per cent of the bound that are left for other depths
-LONGER = 4  # times as many steps, at most, by which depths are judged
-LEAST_WORK, MOST_WORK = 2 * 10**8, 10**9  # counted: a run of less counts as so much; no race does more
+LONGER = 2  # times as many steps, at most, by which depths are judged
+MOST_WORK = 10**9  # counted, of any race
 
 
 class Result(NamedTuple):
@@ -31,15 +31,15 @@ class Result(NamedTuple):
     work: int
 
 
-def budget(share: float, run: int, bounded: bool) -> int:
+def budget(share: float, run: int, divisions: int) -> int:
     """Return the work that a race may do.
 
     Args:
       share: `train.search_share`.
       run: the work of the run at its most epochs.
-      bounded: whether the epochs are given; if not, a short run counts as `LEAST_WORK`.
+      divisions: of the labelled nodes; candidates are trained on each of them, as on a run of its own.
     """
-    return int(min(share * (run if bounded else max(run, LEAST_WORK)), MOST_WORK))
+    return min(int(share * run) * divisions, MOST_WORK)
 
 
 def first_steps(works: Sequence[int], most: int) -> int:
@@ -100,9 +100,11 @@ def race(
         for other in lost:
             other.close()
         last, steps = steps, 2 * steps
-    for one in depths(best.candidate):
+    other_depths = depths(best.candidate)
+    for number, one in enumerate(other_depths):
         other = enter(one)
-        longer = min(LONGER * last, (most - work + best.steps * best.work) // (best.work + other.work))
+        room = (most - work) // (len(other_depths) - number)
+        longer = min(LONGER * last, (room + best.steps * best.work) // (best.work + other.work))
         if longer < best.steps:
             lines.append(f"not tried, as the race would be longer than its share: {one.name}")
             other.close()

@@ -67,9 +67,9 @@ def _raced(problem: Problem, rules: Sequence[Choice]) -> list[Choice] | None:
         held = hold_outs(graph, config.train.seed, whole=True)
     if len(tried) < 2 or held is None:
         return None
-    works = [_work(config, graph, one) * len(held.each) for one in tried]
-    run = applied(config, rules).train.epochs * works[0] // len(held.each)
-    most = budget(config.train.search_share, run, "train.epochs" in problem.given)
+    single = [_work(config, graph, one) for one in tried]
+    run, divisions = applied(config, rules).train.epochs * single[0], len(held.each)
+    most, works = budget(config.train.search_share, run, divisions), [work * divisions for work in single]
     enter = partial(Entrant, config=config, graph=graph, held=held)
     result = race(tried, works, most, enter, lambda winner: list(depths(problem, winner)), held.words)
     if result is None:
