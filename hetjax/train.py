@@ -54,6 +54,7 @@ from hetjax.training.prepare import OTHER_GRAPH, prepare
 from hetjax.training.run import Run
 from hetjax.training.workdir import Workdir
 
+RECENT = 10  # one in so many epochs, the last of all
 COMPILING = 3  # epochs that may compile before the user is told
 
 
@@ -151,7 +152,19 @@ def loop(run: Run) -> None:
                     raise
                 run.say(f"{error}; the run goes back to epoch {best['epoch']}, the best, and ends there")
                 break
+        else:
+            run.say(still_rising(run))
     saving.write_best(run)
+
+
+def still_rising(run: Run) -> str:
+    """Return a line where the last of all epochs came before validation stopped becoming better; empty where it had stopped."""
+    epochs, best = run.config.train.epochs, run.progress.best
+    recent = run.config.train.patience or epochs // RECENT
+    highest = best and run.task.metrics[run.task.metric].higher and best[run.task.metric] == 1
+    if not best or highest or epochs < RECENT or best["epoch"] <= epochs - max(1, min(recent, epochs // RECENT)):
+        return ""
+    return f"validation still became better when train.epochs {epochs} ended the run (best epoch: {best['epoch']}); a larger --train.epochs goes on from here"
 
 
 def train_epoch(run: Run, epoch: int, bar: tqdm) -> None:

@@ -358,7 +358,7 @@ def test_a_run_says_what_it_chose_records_it_and_keeps_it(tmp_path, capsys, monk
     ]
     assert max(losses) < 2  # of two classes, and features of thousands
     (tmp_path / "run" / "summary.json").unlink()
-    monkeypatch.setattr(recipe, "choose", lambda *_: pytest.fail("chosen again"))
+    monkeypatch.setattr(recipe, "search", lambda *_: pytest.fail("chosen again"))
     with shown():
         main(options)
     assert yaml.safe_load((tmp_path / "run" / "config.yaml").read_text()) == config
@@ -583,7 +583,7 @@ def test_options_of_a_file_are_given_too_and_the_same_command_goes_on(tmp_path, 
     assert first["model"]["norm"] == "layer" and first["sampling"]["mode"] == "full"
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     (tmp_path / "run" / "summary.json").unlink()
-    monkeypatch.setattr(recipe, "choose", lambda *_: pytest.fail("chosen again"))
+    monkeypatch.setattr(recipe, "search", lambda *_: pytest.fail("chosen again"))
     main(command)
     assert yaml.safe_load((tmp_path / "run" / "config.yaml").read_text()) == first
     again = json.loads((tmp_path / "run" / "summary.json").read_text())
@@ -606,7 +606,7 @@ def test_what_cannot_be_is_refused_before_anything_is_chosen(tmp_path, monkeypat
     graph = shop()
     none = replace(graph, splits=graph.splits | {"validation": graph.splits["validation"][:0]})
     store.save(none, tmp_path / "graph")
-    monkeypatch.setattr(recipe, "choose", lambda *_: pytest.fail("chosen"))
+    monkeypatch.setattr(recipe, "search", lambda *_: pytest.fail("chosen"))
     read = [f"--data.path={tmp_path / 'graph'}", "--data.format=store", f"--workdir={tmp_path / 'run'}"]
     read += ["--store.validation_fraction=0"]
     for more, words in (

@@ -106,6 +106,8 @@ def made(
     """
     if data.normalize_features == "auto":
         graph = inputs.normalised(graph, like)
+    elif data.normalize_features == "columns":
+        graph = inputs.normalised(graph, like, columns=True)
     if data.metapath_hops:
         return along_metapaths(graph, data.metapath_hops, data.metapath_label_hops, features, data.metapath_one_hot)
     return label_inputs.with_labels(graph, like) if data.label_inputs else graph

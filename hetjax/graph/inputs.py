@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.options.config import Scaling
 
 AT_ONCE = 2**22  # numbers
 CACHED = 2**18  # numbers that stay in a processor's cache from one operation on them to the next
@@ -20,7 +21,7 @@ def kinds_of(graph: HetGraph) -> dict[str, str]:
     return {} if _large(graph) else {t: kind_of(matrix) for t, matrix in graph.features.items()}
 
 
-def needed(graph: HetGraph, kinds: Mapping[str, str]) -> tuple[str, str]:
+def needed(graph: HetGraph, kinds: Mapping[str, str]) -> tuple[Scaling, str]:
     """Return the value of `data.normalize_features` for a graph, and the reason.
 
     Args:
@@ -76,7 +77,9 @@ def kind_of(matrix: np.ndarray) -> str:
     return "counts" if least >= 0 and (whole or few) else "sparse" if few else "numbers"
 
 
-def normalised(graph: HetGraph, like: HetGraph | None = None, kinds: Mapping[str, str] | None = None) -> HetGraph:
+def normalised(
+    graph: HetGraph, like: HetGraph | None = None, kinds: Mapping[str, str] | None = None, columns: bool = False
+) -> HetGraph:
     """Return the graph with the features of every type scaled to the size of 1, by the kind of their values; float32.
 
     Counts, and of a graph of one type 0 and 1 too: every row divided by its sum. Zeros mostly: all divided by the mean size of the others.
@@ -84,11 +87,13 @@ def normalised(graph: HetGraph, like: HetGraph | None = None, kinds: Mapping[str
 
     Args:
       like: the graph that means and deviations are of; this one, unless it is another that a trained model predicts.
+      columns: whether values of every kind are treated as numbers of any size.
       kinds: what `kinds_of` gives of that graph, if it is known.
     """
     like, changed = like or graph, dict[str, np.ndarray]()
     for name in graph.features:
-        matrix, kind = graph.features[name], kinds[name] if kinds else kind_of(like.features[name])
+        matrix = graph.features[name]
+        kind = "numbers" if columns else kinds[name] if kinds else kind_of(like.features[name])
         if kind == "numbers":
             changed[name] = _by_rows(matrix, _standard(like.features[name]))
         elif kind == "sparse":

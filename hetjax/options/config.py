@@ -31,6 +31,7 @@ class Bytes(int):
         return super().__new__(cls, float(number) * (1024 if binary else 1000) ** (1 + "KMGT".index(unit)))
 
 
+Scaling = Literal["none", "row", "auto", "columns"]  # of features
 Place = Literal["device", "host", "disk"]  # where features live
 PLACES = get_args(Place)
 Mode = Literal["minibatch", "full"]  # of sampling
@@ -49,8 +50,8 @@ class SharedData:
     """the format that the graph is read from; store: hetjax's own; synthetic: a generated graph, nothing is read; of each other one, and its section of options, docs/data.md tells"""
     path: str = ""
     """the folder to read (hgb: or a zip file; npz: or the file); a relative path starts in the folder that the environment variable HETJAX_DATA names, and without it in the current one"""
-    normalize_features: Literal["none", "row", "auto"] = "none"
-    """row: npz, edges, ogb: divide features by their sum per node; auto: scale counts, and numbers of any size to mean 0 and standard deviation 1; zeros and ones stay"""
+    normalize_features: Scaling = "none"
+    """row: npz, edges, ogb: divide features by their sum per node; auto: scale counts, and numbers of any size to mean 0 and standard deviation 1; zeros and ones stay; columns: scale every column so"""
     label_inputs: bool = False
     """training labels, propagated along relations, are inputs too; no node's own label reaches its logits, and no label of validation or test nodes is read"""
     metapath_hops: int = 0
@@ -214,6 +215,8 @@ class Train:
 
     recipe: Literal["auto", "graph", "none"] = "auto"
     """the graphs whose statistics choose the options that are not given; auto: all but synthetic ones; graph: all; none: no graph's, and options that are not given are as by default"""
+    search_share: float = 0.0
+    """share of the work of a run, counted at its most epochs, in which candidates for options that are not given race each other on validation nodes; 0: none, rules alone choose"""
     epochs: int = 5
     """passes over the training nodes"""
     learning_rate: float = 0.01
@@ -271,6 +274,7 @@ class Train:
         for name in ("epochs", "evaluate_every"):
             require(getattr(self, name) >= 1, f"train.{name}", getattr(self, name), "at least 1")
         require(self.schedule_epochs >= 1, "train.schedule_epochs", self.schedule_epochs, "at least 1")
+        require(0 <= self.search_share < 1, "train.search_share", self.search_share, "in [0, 1)")
         require(0 < self.schedule_factor <= 1, "train.schedule_factor", self.schedule_factor, "in (0, 1]")
         counts = "steps_per_epoch", "checkpoint_steps", "patience", "accuracy_nodes", "warmup_steps"
         for name in (*counts, "checkpoint_seconds", "weight_decay", "gradient_clip", "l2"):

@@ -47,11 +47,20 @@ OTHERS = {
 }  # by `plain`
 
 
-def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None = None) -> Iterator[Choice]:
+def choose(
+    config: Config,
+    graph: HetGraph,
+    given: Set[str],
+    ahead: Ahead | None = None,
+    few: bool | None = None,
+    kinds: Mapping[str, str] | None = None,
+) -> Iterator[Choice]:
     """Yield what a graph needs, without the options that were given or that the model does not have.
 
     Args:
       ahead: where what was computed to choose is left for who needs it later.
+      few: whether a graph of one relation gets the recipe for few labels; None: as the number of labels says.
+      kinds: of the features' numbers, as `inputs.kinds_of` gives them, if they are known.
     """
     read = tasks.find(config.task.name).options_for(graph, config)
     given = given | (OPTIONS - read)
@@ -68,7 +77,7 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
     metric = [choice for choice in of_task if choice.key == "node_classification.metric"]
     if not metric and "node_classification.metric" not in given:
         metric = list(_metric(stats, config, graph, given))
-    kinds = inputs.kinds_of(graph)
+    kinds = inputs.kinds_of(graph) if kinds is None else kinds
     scores = None
     if not given >= {"data.label_inputs", "model.name"} and read >= OF_CLASSES:
         scores = baseline_scores(
@@ -84,11 +93,11 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
     if "model.name" not in given:
         named = _model(stats, config, scores, given)
     name = named.value
-    model_options = models.takes(name)
-    rules = [*of_task, *labels, *metric, named, *_all(stats, name, config, graph, kinds, given)]
+    taken = models.takes(name)
+    rules = [*of_task, *labels, *metric, named, *_all(stats, name, config, graph, kinds, given, few)]
     rules = [rule for rule in rules if rule.key not in given]
     rules = [rule for rule in rules if rule.key != "model.head" or not needs_head(graph, config)]
-    rules = [rule for rule in rules if (key := _of_model(rule.key)) is None or key in model_options | {"name"}]
+    rules = [rule for rule in rules if (key := _of_model(rule.key)) is None or key in taken | {"name"}]
     found = list(compatible(config, graph, few_steps.adapted(rules, config, given, stats.seeds)))
     yield from found
     yield from _fanout(applied(config, found), given)
@@ -109,7 +118,13 @@ def _fanout(config: Config, given: Set[str]) -> Iterator[Choice]:
 
 
 def _all(
-    stats: Statistics, name: str, config: Config, graph: HetGraph, kinds: Mapping[str, str], given: Set[str]
+    stats: Statistics,
+    name: str,
+    config: Config,
+    graph: HetGraph,
+    kinds: Mapping[str, str],
+    given: Set[str],
+    few: bool | None,
 ) -> Iterator[Choice]:
     mode = _mode(stats, config, given)
     whole_graph = (config.sampling.mode if mode.key in given else mode.value) == "full"
@@ -126,7 +141,7 @@ def _all(
     )
     if one_hot:
         yield from _one_hot(stats, config, given)
-    elif stats.plain and stats.labels < FEW_LABELS * stats.classes:
+    elif stats.plain and (stats.labels < FEW_LABELS * stats.classes if few is None else few):
         yield from _few_labels(stats, name, whole_graph)
     else:
         yield from _features(stats, name, whole_graph, whole_graph or stats.seeds <= config.sampling.batch_size)
@@ -166,12 +181,17 @@ def _model(stats: Statistics, config: Config, scores: BaselineScores | None, giv
         name = "sage"
     elif stats.plain:
         name, why = "gcn", "one relation, and features"
-    options = {key for full in given if (key := _of_model(full))}
+    options = model_options(given)
     if lacking := sorted(options - models.takes(name)):
         able = [other for other in OTHERS[stats.plain] if options <= models.takes(other)]
         if able and not config.data.metapath_hops:
             name, why = able[0], f"model.{lacking[0]} is given, which {name} does not have"
     return Choice("model.name", name, why)
+
+
+def model_options(given: Set[str]) -> set[str]:
+    """Return the last names of the options of the model among some."""
+    return {key for full in given if (key := _of_model(full))}
 
 
 def _of_model(full: str) -> str | None:
@@ -302,8 +322,8 @@ def _few_labels(stats: Statistics, name: str, whole_graph: bool) -> Iterator[Cho
     With the paper's 16 hidden units Cora and Citeseer are learned less well.
     """
     why = f"{stats.labels:,} labels for {stats.classes} classes are few: as in the GCN paper"
-    model_options = models.takes(name)
-    if "heads" not in model_options or "output_heads" in model_options:  # others' logits would have to split into heads
+    taken = models.takes(name)
+    if "heads" not in taken or "output_heads" in taken:  # others' logits would have to split into heads
         yield Choice("model.head", False, why)
     yield Choice("model.dropout", 0.5, why)
     wide = stats.values > WHOLE_VALUES / 4

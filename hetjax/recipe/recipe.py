@@ -11,10 +11,10 @@ from hetjax.options.command_line import config_of, given_options
 from hetjax.options.config import Config, as_dict, flat
 from hetjax.options.run_folder import check_trusted, config_file
 from hetjax.processes.group import ProcessGroup
-from hetjax.recipe.choices import choose
 from hetjax.recipe.compatible import Choice, applied
+from hetjax.recipe.search import search
 from hetjax.recipe.trainable import check_trainable
-from hetjax.sharding import registry
+from hetjax.sharding import mesh, registry
 from hetjax.system.logs import log
 
 INPUTS = ("normalize_features", "label_inputs", "metapath_hops", "metapath_label_hops", "metapath_one_hot")
@@ -64,7 +64,7 @@ def resolve(
     if given >= {"sampling.fanout", "model.layers"}:
         config.check_fanout()
     if processes.first and config.by_graph:
-        choices, ahead = _choices(config, given, workdir)
+        choices, ahead = _choices(config, given, workdir, processes)
     choices = processes.broadcast_object("recipe", choices)
     if choices is None:
         return config, None
@@ -74,7 +74,9 @@ def resolve(
     return resolved, ahead
 
 
-def _choices(config: Config, given: Set[str], workdir: Path) -> tuple[list[Choice], Ahead | None]:
+def _choices(
+    config: Config, given: Set[str], workdir: Path, processes: ProcessGroup
+) -> tuple[list[Choice], Ahead | None]:
     """Return the choices, which are logged, and the graph if it was read for them."""
     ahead = None
     choices = before(workdir, given)
@@ -85,13 +87,20 @@ def _choices(config: Config, given: Set[str], workdir: Path) -> tuple[list[Choic
         graph, ahead = read_ahead(config.data, config.task.target)
         check_trainable(config, graph)
         kept = given | {choice.key for choice in choices}
-        choices += choose(applied(config, choices), graph, kept, ahead)
+        _provide_devices(config, processes)
+        choices += search(applied(config, choices), graph, kept, ahead)
         if words := of_no_neighbour(graph):
             log.warning(words)
     for choice in choices:
         if choice.why:
             log.info(f"{choice.key} {_words(choice.value)}: {choice.why}")
     return choices, ahead
+
+
+def _provide_devices(config: Config, processes: ProcessGroup) -> None:
+    """Have the devices of the mesh before candidates start jax, which has no others afterwards."""
+    axes = config.mesh.axes
+    mesh.provide_cpu_devices(mesh.share_of(axes, processes.count), alone=config.mesh.devices == 1)
 
 
 def as_begun(config: Config, given: Set[str]) -> list[Choice]:

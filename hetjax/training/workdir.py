@@ -38,7 +38,14 @@ FIXED = {
     *owners.chooser_sections(),
 }  # sections that results depend on; others may change when a run is continued
 # Of these, what results do not depend on: `order_costs` is in checkpoints.
-FREE = "train.loggers", "train.order_costs", "train.checkpoint_seconds", "train.recipe", "sampling.threads"
+FREE = (
+    "train.loggers",
+    "train.order_costs",
+    "train.checkpoint_seconds",
+    "train.recipe",
+    "train.search_share",
+    "sampling.threads",
+)
 LATER = {
     "task.name": Task.name,
     "task.target": Task.target,
