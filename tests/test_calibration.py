@@ -112,7 +112,7 @@ def test_what_evaluation_folds_is_compiled_before(monkeypatch, model, authors, r
     monkeypatch.setattr(native, "expect", lambda *operations: expected.extend(operations))
     monkeypatch.setattr(operations, "_ask", lambda operation, floats: called.add(operation))
     nodes = np.concatenate(evaluated_together(readout(graph), 10_000))
-    precompile.before_evaluating(trainer.model, graph, len(nodes))
+    precompile.before_evaluating(trainer.model, graph, {"paper": len(nodes)})
     evaluator = Evaluator(trainer.model, graph, 10**6)
 
     def traced(*arguments, **given):

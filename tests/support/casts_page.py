@@ -80,6 +80,7 @@ def _values(becomes: Any) -> str:
 
 def _line(case: Case) -> str:
     where = f"; ids are {', '.join(map(_shown, case.ids))}" if case.ids else ""
+    where += "; PyG's and DGL's are numbers to predict" * case.numbers
     return where + ("; a line says so" if case.said or case.becomes == LEFT_OUT else "")
 
 

@@ -34,6 +34,7 @@ class Case(NamedTuple):
       ids: the ids that nodes have, where edges are looked up.
       said: what a line says of it; empty: nothing need be said.
       csv: what it becomes in csv, where a cell is a text alone; None: the same.
+      numbers: whether doors for graph libraries, of which labels are tensors, read them as numbers to predict, with a line.
     """
 
     role: str
@@ -44,6 +45,7 @@ class Case(NamedTuple):
     ids: Sequence[Any] = ()
     said: str = ""
     csv: Any = None
+    numbers: bool = False
 
 
 LABELS = [
@@ -56,7 +58,7 @@ LABELS = [
     Case("label", "other negative integers", [0, -2, 1], REFUSED),
     Case("label", "whole floats with NaN", [0.0, float("nan"), 1.0], [0, None, 1], "float64"),
     Case("label", "whole floats with -1.0", [0.0, -1.0, 1.0], [0, None, 1], "float32"),
-    Case("label", "floats with a fraction", [0.5, 1.0, 0.0], REFUSED, "float64", csv=["0.5", "1.0", "0.0"]),
+    Case("label", "floats with a fraction", [0.5, 1.0, 0.0], REFUSED, "float64", csv=["0.5", "1.0", "0.0"], numbers=True),
     Case("label", "floats with inf", [0.0, float("inf"), 1.0], REFUSED, "float64", csv=["0.0", "inf", "1.0"]),
     Case("label", "texts", ["b", "a", "b"], ["b", "a", "b"]),
     Case("label", "texts with None", ["b", None, "a"], ["b", None, "a"]),
