@@ -23,9 +23,9 @@ CHUNKS = 1, 1, "tests.test_tensor_chunks:Few", 2
 STEPS = 3
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="class")
 def damped():
-    """One Adam for all comparisons, which compile it once."""
+    """One Adam for all comparisons, which compile it once; processes that other tests start have the usual one."""
     with eq.damped():
         yield
 
@@ -35,36 +35,37 @@ def alone(task: str, graph: str, mode: str, model: str) -> eq.Reference:
     return eq.alone(eq.GRAPHS[graph](), mode, eq.MODELS[model], STEPS, True, task=task)
 
 
-@pytest.mark.parametrize(
-    ("task", "graph", "mesh", "mode", "model", "options"),
-    [
-        (PAIRS, FEW, (3, 1), "minibatch", "R-GCN", {}),
-        (PAIRS, FEW, (2, 1, "raf", 2), "minibatch", "R-GCN", {}),
-        (PAIRS, FEW, (1, 2, "dependency"), "minibatch", "R-GCN", HALF_RING),
-        (PAIRS, FEW, (1, 2, "tensor", 2), "minibatch", "R-GCN", {}),
-        (PAIRS, FEW, (1, 2, "vanilla"), "minibatch", "HGT, dropout", {}),
-        (PAIRS, FEW, (2, 2), "minibatch", "HGT, dropout", {}),
-        (PAIRS, FEW, (2, 1), "full", "R-GCN, dropout", {}),
-        (PAIRS, FEW, (1, 3, "dependency"), "full", "R-GCN, dropout", COMMUNICATE),
-        (PAIRS, FEW, (1, 1, "tensor", 3), "full", "R-GCN, dropout", {}),
-        (PAIRS, FEW, CHUNKS, "full", "R-GCN, dropout", {}),
-        (PAIRS, TWO, (1, 1, "tensor", 2), "full", "R-GCN, decoupled", {}),  # of papers alone: no relation leads to authors
-        (UNREAD, TWO, (2, 1), "minibatch", "R-GCN, no self term", {}),  # nothing makes embeddings of authors
-        (UNREAD, TWO, (1, 2, "dependency"), "minibatch", "R-GCN, no self term", COMMUNICATE),
-        (UNREAD, TWO, (2, 1), "full", "HGNN, max", {}),
-        (UNREAD, TWO, CHUNKS, "full", "R-GCN", {}),
-        (WITHIN, TWO, (2, 2), "minibatch", "R-GAT", {}),
-        (WITHIN, "homogeneous", (1, 3, "dependency"), "minibatch", "SAGE", COMMUNICATE),
-    ],
-)  # fmt: skip
-def test_equals_one_device_in_double_precision(damped, task, graph, mesh, mode, model, options):
-    """Loss, gradients and state; `experiments/equivalence/random_schemas.py` covers all models and ways, from case 3000 on."""
-    with eq.floats(wide=True):
-        reference = alone(task, graph, mode, model)
-        errors = eq.on_mesh(
-            reference, eq.GRAPHS[graph](), mesh, mode, eq.MODELS[model], True, task=task, options=options
-        )
-    assert max(errors) < 1e-9, errors
+class TestEqualsOneDevice:
+    @pytest.mark.parametrize(
+        ("task", "graph", "mesh", "mode", "model", "options"),
+        [
+            (PAIRS, FEW, (3, 1), "minibatch", "R-GCN", {}),
+            (PAIRS, FEW, (2, 1, "raf", 2), "minibatch", "R-GCN", {}),
+            (PAIRS, FEW, (1, 2, "dependency"), "minibatch", "R-GCN", HALF_RING),
+            (PAIRS, FEW, (1, 2, "tensor", 2), "minibatch", "R-GCN", {}),
+            (PAIRS, FEW, (1, 2, "vanilla"), "minibatch", "HGT, dropout", {}),
+            (PAIRS, FEW, (2, 2), "minibatch", "HGT, dropout", {}),
+            (PAIRS, FEW, (2, 1), "full", "R-GCN, dropout", {}),
+            (PAIRS, FEW, (1, 3, "dependency"), "full", "R-GCN, dropout", COMMUNICATE),
+            (PAIRS, FEW, (1, 1, "tensor", 3), "full", "R-GCN, dropout", {}),
+            (PAIRS, FEW, CHUNKS, "full", "R-GCN, dropout", {}),
+            (PAIRS, TWO, (1, 1, "tensor", 2), "full", "R-GCN, decoupled", {}),  # of papers alone: no relation leads to authors
+            (UNREAD, TWO, (2, 1), "minibatch", "R-GCN, no self term", {}),  # nothing makes embeddings of authors
+            (UNREAD, TWO, (1, 2, "dependency"), "minibatch", "R-GCN, no self term", COMMUNICATE),
+            (UNREAD, TWO, (2, 1), "full", "HGNN, max", {}),
+            (UNREAD, TWO, CHUNKS, "full", "R-GCN", {}),
+            (WITHIN, TWO, (2, 2), "minibatch", "R-GAT", {}),
+            (WITHIN, "homogeneous", (1, 3, "dependency"), "minibatch", "SAGE", COMMUNICATE),
+        ],
+    )  # fmt: skip
+    def test_in_double_precision(self, damped, task, graph, mesh, mode, model, options):
+        """Loss, gradients and state; `experiments/equivalence/random_schemas.py` covers all models and ways, from case 3000 on."""
+        with eq.floats(wide=True):
+            reference = alone(task, graph, mode, model)
+            errors = eq.on_mesh(
+                reference, eq.GRAPHS[graph](), mesh, mode, eq.MODELS[model], True, task=task, options=options
+            )
+        assert max(errors) < 1e-9, errors
 
 
 @pytest.mark.parametrize("model", ["R-GCN", "HGNN, max"])

@@ -58,7 +58,9 @@ LABELS = [
     Case("label", "other negative integers", [0, -2, 1], REFUSED),
     Case("label", "whole floats with NaN", [0.0, float("nan"), 1.0], [0, None, 1], "float64"),
     Case("label", "whole floats with -1.0", [0.0, -1.0, 1.0], [0, None, 1], "float32"),
-    Case("label", "floats with a fraction", [0.5, 1.0, 0.0], REFUSED, "float64", csv=["0.5", "1.0", "0.0"], numbers=True),
+    Case(
+        "label", "floats with a fraction", [0.5, 1.0, 0.0], REFUSED, "float64", csv=["0.5", "1.0", "0.0"], numbers=True
+    ),
     Case("label", "floats with inf", [0.0, float("inf"), 1.0], REFUSED, "float64", csv=["0.0", "inf", "1.0"]),
     Case("label", "texts", ["b", "a", "b"], ["b", "a", "b"]),
     Case("label", "texts with None", ["b", None, "a"], ["b", None, "a"]),
