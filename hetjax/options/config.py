@@ -87,7 +87,7 @@ class SharedTask:
     """Task: what is predicted, and of which nodes or pairs of nodes."""
 
     name: str = "node_classification"
-    """what is predicted: node_classification; node_regression, numbers; edge_classification, edge_regression: of a relation's pairs; or MODULE:NAME of a task of one's own"""
+    """what is predicted: node_classification; node_regression, numbers; edge_classification, edge_regression: of a relation's pairs; several: of several columns; or MODULE:NAME of a task of one's own"""
     target: str = ""
     """the column of labels that is predicted, such as paper.year or user-rates-item.stars, or the type or relation of the only one; unset: the graph's own"""
     hide_targets: Literal["auto", "all", "evaluated", "none"] = "auto"

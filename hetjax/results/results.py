@@ -154,7 +154,8 @@ def _baseline_lines(summary: dict, synthetic: bool) -> list[str]:
 def _lines_by(summary: dict, shown: Shown, metric: str, synthetic: bool) -> list[str]:
     """Return the lines of `_baseline_lines` about one metric."""
     found, words = summary.get("baselines") or {}, shown.metrics[metric].words
-    scores = {name: row[metric] for name, row in found.items() if row.get(metric) is not None}
+    found = {name.rpartition(": ")[2]: row for name, row in found.items() if row.get(metric) is not None}
+    scores = {name: row[metric] for name, row in found.items()}
     if not scores:
         return []
     line = ", ".join(f"{name} {words(score)}{_how(found[name])}" for name, score in scores.items())

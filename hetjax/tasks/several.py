@@ -18,7 +18,18 @@ from hetjax.tasks import registry
 from hetjax.tasks.predictions import Predictions
 from hetjax.tasks.quality import Metric, Quality
 from hetjax.tasks.report_parts import Part
-from hetjax.tasks.sub_tasks import Arrays, Heads, SubTask, chosen_by, config_of, kinds_of, options_of, weights_of
+from hetjax.tasks.sub_tasks import (
+    Arrays,
+    Heads,
+    SubTask,
+    chosen_by,
+    config_of,
+    kinds_of,
+    options_of,
+    row_of_target,
+    spread_rows,
+    weights_of,
+)
 from hetjax.tasks.task import OF_CLASSES, OPTIONS, Seeds, Task, own_options
 
 LARGEST = 2**31 - 1  # number of an example
@@ -138,10 +149,10 @@ class Several(Task):
             rows = {t: np.searchsorted(nodes[t], ids).astype(np.int32) for t, ids in own.items()}
             index = None
             if part.task.aligned:
-                index = _spread(rows[part.task.root], places, len(examples))
+                index = spread_rows(rows[part.task.root], places, len(examples))
             else:
                 of_task = part.task.relocated(of_task, rows)
-            spread = jax.tree.map(lambda leaf: _spread(leaf, places, len(examples)), of_task)
+            spread = jax.tree.map(lambda leaf: spread_rows(leaf, places, len(examples)), of_task)
             arrays.append(Arrays(index, spread))
         return Seeds(nodes, tuple(arrays))
 
@@ -205,7 +216,7 @@ class Several(Task):
         rows: dict[str, dict[str, Any]] = {}
         for part in self.parts:
             its = part.task.compared(inner(part.target, baselines, ": "))
-            rows |= {f"{part.target}: {name}": _of_target(part.target, row) for name, row in its.items()}
+            rows |= {f"{part.target}: {name}": row_of_target(part.target, row) for name, row in its.items()}
         return rows
 
     def predictions(self, outputs: np.ndarray, names: Names, chosen: Mapping[str, float], **more: Any) -> Predictions:
@@ -231,16 +242,6 @@ def inner(target: str, values: Mapping[str, Any], between: str = ".") -> dict[st
     return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
 
 
-def _of_target(target: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a baseline's row with the names that the metrics of a target have among those of all."""
-    found = {}
-    for name, value in row.items():
-        split = "validation_" if name.startswith("validation_") else ""
-        plain = name in ("how", "seconds")
-        found[name if plain else f"{split}{target}.{name.removeprefix(split)}"] = value
-    return found
-
-
 def _named(target: str, metric: Metric) -> Metric:
     return metric._replace(label=f"{target} {metric.label}")
 
@@ -248,10 +249,3 @@ def _named(target: str, metric: Metric) -> Metric:
 def _weight(task: Task, split: str) -> float:
     """Return the weight of all examples of a split."""
     return float(task.weight(task.seeds(task.examples(split)).arrays))
-
-
-def _spread(rows: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
-    """Return `[count, ...]` with some rows at their places, and zeros elsewhere."""
-    found = np.zeros((count, *rows.shape[1:]), rows.dtype)
-    found[places] = rows
-    return found

@@ -149,3 +149,20 @@ def chosen_by(graph: HetGraph, config: Config, targets: Mapping[str, str]) -> st
     if target and target not in targets:
         raise InputError(f"several.chosen_by is {target}, and several.targets are {', '.join(targets)}")
     return target
+
+
+def row_of_target(target: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a baseline's row with the names that the metrics of a target have among those of all."""
+    found = {}
+    for name, value in row.items():
+        split = "validation_" if name.startswith("validation_") else ""
+        plain = name in ("how", "seconds")
+        found[name if plain else f"{split}{target}.{name.removeprefix(split)}"] = value
+    return found
+
+
+def spread_rows(rows: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
+    """Return `[count, ...]` with some rows at their places, and zeros elsewhere."""
+    found = np.zeros((count, *rows.shape[1:]), rows.dtype)
+    found[places] = rows
+    return found
