@@ -93,8 +93,8 @@ def test_seeds_are_distinct_and_rows_of_other_tasks_are_zeros():
         arrays = seeds.arrays[part.number]
         others = np.setdiff1d(np.arange(len(examples)), places)
         assert not any(np.any(leaf[others]) for leaf in jax.tree.leaves(arrays))
-        if arrays.index is not None:
-            np.testing.assert_array_equal(seeds.nodes[part.task.root][arrays.index[places]], own)
+        if arrays.rows is not None:
+            np.testing.assert_array_equal(seeds.nodes[part.task.root][arrays.rows[places]], own)
         else:
             ends = (arrays.arrays.source, arrays.arrays.target)
             for t, at, ids in zip(part.task.pairs.types, ends, part.task.pairs.ends):

@@ -14,6 +14,7 @@ import numpy as np
 from hetjax import models
 from hetjax.checkpoints.checkpoint import Checkpoint, Checkpoints, Damaged
 from hetjax.checkpoints.progress import check_progress
+from hetjax.datasets.declared import store as store_options
 from hetjax.datasets.load import as_read, load, made, makes
 from hetjax.graph.carry import NewNodes, carried, check_one_hot
 from hetjax.graph.columns import LABEL_NAME, column_type
@@ -229,7 +230,8 @@ def _another(config: Config, given: HetGraph | str, trained: HetGraph) -> _Anoth
     """
     data, name = config.data, "graph"
     if not isinstance(given, HetGraph):
-        name, given = given, load(as_read(replace(data, format="store", path=os.path.abspath(given))))
+        own = {**data.own, "store": store_options.Options(validation_fraction=0.0)}  # it is not trained on
+        name, given = given, load(as_read(replace(data, format="store", path=os.path.abspath(given), own=own)))
     given = _with_column(name, given, without_labels(trained).target)
     given = with_classes(name, given, trained)
     few, splits = known_labels.too_few(given, trained), given.splits

@@ -206,7 +206,7 @@ class Several(Task):
         return sorted(names, key=lambda name: name != self.headline)
 
     def baselines(self, graph: HetGraph) -> Mapping[str, Any]:
-        found = {}
+        found: dict[str, Any] = {}
         for part in self.parts:
             its = part.task.baselines(graph.with_target(part.target))
             found |= {f"{part.target}: {name}": one for name, one in its.items()}

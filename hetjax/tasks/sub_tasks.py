@@ -49,11 +49,11 @@ class Arrays(NamedTuple):
     """The arrays of one task's examples; rows of zeros are other tasks' examples.
 
     Attributes:
-      index: the position of each example's only node among the seeds of its type, int32 `[n]`; None: `arrays` has positions.
+      rows: the position of each example's only node among the seeds of its type, int32 `[n]`; None: `arrays` has positions.
       arrays: as the task gives them.
     """
 
-    index: "Array | None"
+    rows: "Array | None"
     arrays: Any
 
 
@@ -75,7 +75,7 @@ class Heads(nn.Module):
         """Return outputs `[examples, outputs]`, from embeddings `[seeds, width]` per root type."""
         outputs = []
         for head, root, own in zip(self.heads, self.roots, arrays):
-            read = embeddings if own.index is None else {root: embeddings[root][own.index]}
+            read = embeddings if own.rows is None else {root: embeddings[root][own.rows]}
             outputs.append(head(read, own.arrays))
         if self.learned:
             shape = (len(outputs),)
