@@ -165,7 +165,6 @@ def chosen():
 def test_a_node_that_is_unlike_its_neighbours_is_kept_apart_and_without_a_share_rules_choose(chosen):
     assert chosen["model.name"] == "sage"
     rules = found(dense(), train=Train(search_share=0.0))
-    assert rules["model.name"] == "gcn"
     assert rules == {c.key: c.value for c in choices.choose(Config(data=DATA), dense(), set())}
 
 
@@ -196,7 +195,7 @@ def test_a_run_keeps_what_the_race_chose_and_says_it(tmp_path, monkeypatch, capl
     config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     assert config["train"]["search_share"] == 0.3
     assert sum("steps each, by" in line for line in caplog.messages) >= 1
-    assert any("the race took" in line for line in caplog.messages)
+    assert any("taken: " in line for line in caplog.messages)
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     (tmp_path / "run" / "summary.json").unlink()
     monkeypatch.setattr(recipe, "search", lambda *_: pytest.fail("raced again"))

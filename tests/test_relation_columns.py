@@ -87,9 +87,17 @@ def test_a_column_that_is_not_there_is_an_error(name, message):
         graph().column(name)
 
 
-def test_no_run_has_pairs_as_its_nodes_labels():
-    with pytest.raises(InputError, match="task.target is 'user--rates--item.stars', of relation user -rates-> item"):
-        graph().with_target("rates.stars")
+def test_pairs_are_labels_of_a_graph_and_go_back_among_its_columns():
+    one = graph()
+    other = one.with_target("rates.stars")
+    assert other.target == "user--rates--item.stars" and other.target_types == ("user", "item")
+    column = one.column("rates.stars")
+    assert other.labels is column.labels and other.ends is column.ends and other.own_column == column
+    assert other.with_target(one.target).own_column == one.own_column
+    rows = np.arange(2)
+    assert {t: ids.tolist() for t, ids in other.nodes_of(rows).items()} == {
+        t: np.unique(ids[rows]).tolist() for t, ids in zip(other.target_types, column.ends)
+    }
 
 
 def test_a_relation_is_named_without_doubt():
