@@ -89,7 +89,7 @@ def test_a_pair_without_a_label_is_served(runs):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"task.name": "node_classification"}, "has labels of pairs of relation user -rates-> item, which --task.name edge_classification predicts"),
+        ({"task.name": "node_classification"}, "has labels of pairs of relation user -rates-> item, which --task.name edge_regression predicts"),
         ({"task.name": "edge_classification"}, "the labels are numbers, not classes"),
         ({"model.head": False}, "model.head is false, and task.name edge_regression needs a head"),
         ({"task.target": "user-rates-item.star"}, "the nearest known one is user--rates--item.stars"),
@@ -104,7 +104,7 @@ def test_errors(tmp_path, more, message):
 def test_a_task_of_pairs_on_labels_of_nodes_is_an_error(tmp_path):
     graph = equivalence.GRAPHS["few relations"]()
     with pytest.raises(
-        InputError, match=r"'paper.label' has labels of nodes, which --task.name node_regression predicts"
+        InputError, match=r"'paper.label' has labels of nodes, which --task.name node_classification predicts"
     ):
         hetjax.train(graph, workdir=tmp_path / "run", **QUICK | {"task.name": "edge_regression"})
 

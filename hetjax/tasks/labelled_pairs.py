@@ -73,7 +73,8 @@ def pairs_of(graph: HetGraph, name: str) -> "LabelledPairs | None":
     of_pairs, labelled = name.startswith("edge"), graph.relation is not None
     if of_pairs != labelled:
         rows = ("nodes", f"pairs of relation {graph.relation}")
-        other = name.replace("edge", "node") if of_pairs else name.replace("node", "edge")
+        kind = "regression" if graph.numeric else "classification"
+        other = f"{'edge' if labelled else 'node'}_{kind}"
         raise InputError(
             f"task.name is {name}, and {graph.target!r} has labels of {rows[labelled]}, which --task.name {other} predicts; task.target names another column"
         )

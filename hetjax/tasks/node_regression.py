@@ -208,10 +208,12 @@ def values_of(graph: HetGraph) -> np.ndarray:
       InputError: the labels are several classes a node, or names.
     """
     if graph.multilabel or (graph.names.classes is not None and not graph.numeric):
-        what = "several labels a node" if graph.multilabel else "names of classes"
-        raise InputError(
-            f"task.name is node_regression, and the labels of {graph.schema.target} are {what}, not numbers"
+        what = (
+            f"several labels a {'node' if graph.relation is None else 'pair'}"
+            if graph.multilabel
+            else "names of classes"
         )
+        raise InputError(f"the task is regression (task.name), and the labels {graph.target!r} are {what}, not numbers")
     labels = graph.labels if graph.numeric else np.where(graph.labels >= 0, graph.labels, np.nan)
     return labels.astype(np.float32).reshape(len(labels), -1)
 
