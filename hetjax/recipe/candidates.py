@@ -31,7 +31,7 @@ HOPS = 2  # of SeHGNN's metapaths
 
 
 class Problem(NamedTuple):
-    """What candidates are for.
+    """The run that candidates are for.
 
     Attributes:
       config: of the run.

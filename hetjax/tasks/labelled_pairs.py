@@ -1,6 +1,6 @@
 """The seeds of labelled pairs of nodes, and heads that read the embeddings of both ends."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
@@ -17,6 +17,7 @@ from hetjax.kernels.linear import Dense
 from hetjax.system.arrays import Array
 from hetjax.system.errors import InputError
 from hetjax.tasks.links.decoders import DenseBiDecoder
+from hetjax.tasks.task import Seeds, Task
 
 Decoder = Literal["bilinear", "mlp", "product"]
 PAIR, MOST_VALUES = "pair", 2 * 10**8  # the type that pairs are in baselines; most values of features that these read
@@ -126,6 +127,46 @@ class LabelledPairs:
     def node_values(self, examples: np.ndarray, values: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the value of the target of each pair."""
         return values[self.types[1]][self.ends[1][examples]]
+
+
+class OfPairs(Task):
+    """The methods of a task on labelled pairs, which stand before those of the same task on nodes.
+
+    The task on nodes has `labels_of`, the arrays of some examples, and its loss and weight read these.
+
+    Attributes:
+      decoder: the options `decoder` and `bases` of `PairHead`.
+    """
+
+    name: str
+    pairs: "LabelledPairs | None"
+    decoder: tuple[Decoder, int]
+    labels_of: Callable[[np.ndarray], Any]
+
+    @property
+    def own_pairs(self) -> LabelledPairs:
+        """The pairs, which a task on pairs has."""
+        assert self.pairs is not None
+        return self.pairs
+
+    def seeds(self, examples: np.ndarray) -> Seeds:
+        nodes, (source, target) = self.own_pairs.seeds(examples)
+        return Seeds(nodes, Places(source, target, self.labels_of(examples)))
+
+    def relocated(self, arrays: Any, rows: Mapping[str, np.ndarray]) -> Any:
+        return self.own_pairs.relocated(arrays, rows)
+
+    def node_values(self, examples: np.ndarray, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        return self.own_pairs.node_values(examples, values)
+
+    def head(self, linear: bool, normalised: bool = False) -> nn.Module:
+        return self.own_pairs.head(self.name, linear, self.outputs, *self.decoder)
+
+    def loss(self, outputs: jax.Array, arrays: Any) -> jax.Array:
+        return super().loss(outputs, arrays.labels)  # type: ignore[safe-super]
+
+    def weight(self, arrays: Any) -> Any:
+        return super().weight(arrays.labels)  # type: ignore[safe-super]
 
 
 def ends_features(graph: HetGraph) -> HetGraph | str:

@@ -117,9 +117,9 @@ class NodeRegression(Task):
         return self.splits[split]
 
     def seeds(self, examples: np.ndarray) -> Seeds:
-        return Seeds({self.root: examples}, self.numbers_of(examples))
+        return Seeds({self.root: examples}, self.labels_of(examples))
 
-    def numbers_of(self, examples: np.ndarray) -> Numbers:
+    def labels_of(self, examples: np.ndarray) -> Numbers:
         """Return the arrays of some examples."""
         values = self.scale.standardised(self.values[examples])
         weights = (~np.isnan(values)).astype(np.float32)

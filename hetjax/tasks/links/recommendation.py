@@ -55,7 +55,7 @@ def _top(scores, start, stop, others, best):
 
 
 class Recommended(NamedTuple):
-    """What was recommended to some users, to be merged with what was to others.
+    """Recommendations to some users, to be merged with those to others.
 
     Attributes:
       users: integers `[n]`, distinct.
